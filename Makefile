@@ -1,0 +1,52 @@
+# Two commands matter: `make run` and `make test`. Both do all their own set-up.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv
+ARGS ?=
+
+.PHONY: help setup run test lint format lock bench docs screenshots clean components
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+setup: $(VENV)/.installed ## Create .venv with everything in it
+
+$(VENV)/.installed: pyproject.toml requirements.lock
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(UV) || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	@$(BIN)/python -c 'import uv' 2>/dev/null || $(BIN)/python -m ensurepip --upgrade >/dev/null
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+run: setup ## Start Opilio with its demo (Ctrl-C stops it)
+	@exec $(BIN)/opilio up $(ARGS)
+
+components: setup ## Install the real servers that the tests use
+	@bash tests/components/install.sh
+
+test: setup components lint ## Everything: lint, types, import rules, tests against real servers
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: setup ## Formatting, lint, types, import contracts
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && $(BIN)/mypy && $(BIN)/lint-imports --no-cache >/dev/null || { $(BIN)/lint-imports --no-cache; exit 1; }
+
+format: setup ## Format and fix what can be fixed
+	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --fix --quiet .
+
+lock: ## Renew requirements.lock from pyproject.toml
+	@test -x $(UV) || { $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install --quiet uv; }
+	@$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --no-emit-index-url --no-emit-find-links --all-extras --group dev --group bench pyproject.toml bench/lock.in -o requirements.lock
+
+bench: setup components ## Measure, as ratios in one run (BENCH=name for one of them)
+	@$(BIN)/python -m bench $(BENCH)
+
+docs: setup ## Build the documentation site into site/
+	@$(BIN)/zensical build --clean
+
+clean: ## Remove what was built
+	@rm -rf $(VENV) dist build site .pytest_cache .mypy_cache .ruff_cache

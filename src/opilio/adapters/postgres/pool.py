@@ -1,0 +1,201 @@
+"""Connections: one pool for the hot path with pinned plans, one for everything else."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias, TypeVar
+
+import asyncpg
+import msgspec
+
+from opilio.adapters.postgres.queries import Statement
+from opilio.errors import Unavailable
+
+T = TypeVar("T")
+Row: TypeAlias = asyncpg.Record
+
+# A queue table holds 0 rows one minute and a million the next, so its statistics are always wrong:
+# the hot path's statements are written for index scans and nested loops, and are held to them.
+PINNED_PLANS = {
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_bitmapscan": "off",
+    "plan_cache_mode": "force_generic_plan",
+    "jit": "off",
+}
+_RETRYABLE = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+
+
+class Session:
+    """Runs named statements on one connection."""
+
+    def __init__(self, connection: Any) -> None:
+        self.connection = connection
+
+    async def fetch(self, statement: Statement, **params: Any) -> list[Row]:
+        rows: list[Row] = await self.connection.fetch(statement.sql, *statement.bind(params))
+        return rows
+
+    async def row(self, statement: Statement, **params: Any) -> Row | None:
+        return await self.connection.fetchrow(statement.sql, *statement.bind(params))
+
+    async def value(self, statement: Statement, **params: Any) -> Any:
+        return await self.connection.fetchval(statement.sql, *statement.bind(params))
+
+    async def execute(self, statement: Statement, **params: Any) -> int:
+        """Runs a statement and answers how many rows it touched."""
+        tag: str = await self.connection.execute(statement.sql, *statement.bind(params))
+        last = tag.rsplit(" ", 1)[-1]
+        return int(last) if last.isdigit() else 0
+
+
+class Database:
+    """The pools, and statements run outside a transaction."""
+
+    def __init__(self, main: asyncpg.Pool, hot: asyncpg.Pool, url: str) -> None:
+        self._main = main
+        self._hot = hot
+        self.url = url
+
+    @classmethod
+    async def connect(cls, url: str, *, size: int = 8, hot_size: int = 4) -> "Database":
+        async def open_pool(most: int, settings: dict[str, str]) -> asyncpg.Pool:
+            return await asyncpg.create_pool(
+                url,
+                min_size=0,
+                max_size=most,
+                init=_prepare,
+                command_timeout=60,
+                server_settings={
+                    "application_name": "opilio",
+                    "timezone": "UTC",
+                    "idle_in_transaction_session_timeout": "30s",
+                    **settings,
+                },
+            )
+
+        try:
+            main = await open_pool(size, {})
+            hot = await open_pool(hot_size, PINNED_PLANS)
+            async with main.acquire() as connection:
+                await connection.fetchval("select 1")
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            raise Unavailable(
+                f"PostgreSQL does not answer at {_without_password(url)}: {error}. "
+                "Check OPILIO_DATABASE_URL, or leave it out to use the embedded server."
+            ) from error
+        return cls(main, hot, url)
+
+    async def close(self) -> None:
+        await asyncio.gather(self._main.close(), self._hot.close())
+
+    @asynccontextmanager
+    async def session(self, *, hot: bool = False) -> AsyncIterator[Session]:
+        async with (self._hot if hot else self._main).acquire() as connection:
+            yield Session(connection)
+
+    @asynccontextmanager
+    async def transaction(self, *, hot: bool = False) -> AsyncIterator[Session]:
+        async with (self._hot if hot else self._main).acquire() as connection, connection.transaction():
+            yield Session(connection)
+
+    async def transact(
+        self, work: Callable[[Session], Awaitable[T]], *, hot: bool = False, tries: int = 4
+    ) -> T:
+        """Runs `work` in a transaction; a deadlock, which only ever costs time, is tried again."""
+        for attempt in range(1, tries + 1):
+            try:
+                async with self.transaction(hot=hot) as session:
+                    return await work(session)
+            except _RETRYABLE:
+                if attempt == tries:
+                    raise
+                await asyncio.sleep(random.uniform(0, 0.02 * attempt))
+        raise AssertionError("unreachable")
+
+    async def fetch(self, statement: Statement, *, hot: bool = False, **params: Any) -> list[Row]:
+        async with self.session(hot=hot) as session:
+            return await session.fetch(statement, **params)
+
+    async def row(self, statement: Statement, **params: Any) -> Row | None:
+        async with self.session() as session:
+            return await session.row(statement, **params)
+
+    async def value(self, statement: Statement, **params: Any) -> Any:
+        async with self.session() as session:
+            return await session.value(statement, **params)
+
+    async def execute(self, statement: Statement, **params: Any) -> int:
+        async with self.session() as session:
+            return await session.execute(statement, **params)
+
+    async def notify(self, channel: str, payload: str = "") -> None:
+        async with self._main.acquire() as connection:
+            await connection.execute("select pg_notify($1, $2)", channel, payload)
+
+    async def listen(self, channels: Sequence[str], heard: Callable[[str, str], None]) -> "Listener":
+        return await Listener.open(self.url, channels, heard)
+
+
+class Listener:
+    """One connection that hears NOTIFY and comes back by itself after the server was away."""
+
+    def __init__(self, url: str, channels: Sequence[str], heard: Callable[[str, str], None]) -> None:
+        self._url = url
+        self._channels = channels
+        self._heard = heard
+        self._connection: Any = None
+        self._task: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(cls, url: str, channels: Sequence[str], heard: Callable[[str, str], None]) -> "Listener":
+        listener = cls(url, channels, heard)
+        await listener._connect()
+        listener._task = asyncio.create_task(listener._stay_connected())
+        return listener
+
+    async def _connect(self) -> None:
+        self._connection = await asyncpg.connect(
+            self._url, server_settings={"application_name": "opilio-listen"}
+        )
+        for channel in self._channels:
+            await self._connection.add_listener(channel, self._on_notify)
+
+    def _on_notify(self, _connection: Any, _pid: int, channel: str, payload: str) -> None:
+        self._heard(channel, payload)
+
+    async def _stay_connected(self) -> None:
+        while True:
+            await asyncio.sleep(1)
+            if not self._connection.is_closed():
+                continue
+            try:
+                await self._connect()
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                continue
+            for channel in self._channels:  # whatever was said meanwhile went unheard
+                self._heard(channel, "")
+
+    async def close(self) -> None:
+        if self._task:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if not self._connection.is_closed():
+            await self._connection.close()
+
+
+async def _prepare(connection: Any) -> None:
+    for kind in ("json", "jsonb"):
+        await connection.set_type_codec(
+            kind,
+            schema="pg_catalog",
+            encoder=lambda value: msgspec.json.encode(value).decode(),
+            decoder=msgspec.json.decode,
+        )
+
+
+def _without_password(url: str) -> str:
+    head, at, tail = url.rpartition("@")
+    return f"{head.rsplit(':', 1)[0]}:…@{tail}" if at and ":" in head.partition("//")[2] else url

@@ -1,0 +1,79 @@
+"""Named SQL: each statement lies in a `.sql` file with a name, a sentence and named parameters.
+
+    -- name: find_policy
+    -- One policy by its id.
+    select * from policy where policy_id = :policy_id;
+
+`:policy_id` becomes `$1`; a cast (`::uuid`) and a slice of text in quotes are left alone.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
+
+_NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
+_TOKEN = re.compile(r"('(?:[^']|'')*')|(--[^\n]*)|(::)|:([a-z_][a-z0-9_]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One named statement with positional parameters, and the order of their names."""
+
+    name: str
+    sql: str
+    params: tuple[str, ...]
+
+    def bind(self, values: dict[str, Any]) -> list[Any]:
+        if values.keys() != set(self.params):
+            missing, extra = set(self.params) - values.keys(), values.keys() - set(self.params)
+            raise TypeError(f"{self.name}: missing {sorted(missing)}, unknown {sorted(extra)}")
+        return [values[name] for name in self.params]
+
+
+class Queries:
+    """The statements of one part, as attributes."""
+
+    def __init__(self, statements: dict[str, Statement]) -> None:
+        self._statements = statements
+
+    def __getattr__(self, name: str) -> Statement:
+        try:
+            return self._statements[name]
+        except KeyError:
+            raise AttributeError(f"no statement named {name}") from None
+
+    def __iter__(self) -> Iterator[Statement]:
+        return iter(self._statements.values())
+
+
+def parse_statement(name: str, text: str) -> Statement:
+    params: list[str] = []
+
+    def number(match: re.Match[str]) -> str:
+        quoted, comment, cast, param = match.groups()
+        if comment:
+            return ""
+        if quoted or cast:
+            return match.group(0)
+        if param not in params:
+            params.append(param)
+        return f"${params.index(param) + 1}"
+
+    sql = _TOKEN.sub(number, text).strip().rstrip(";")
+    return Statement(name, re.sub(r"\n\s*\n+", "\n", sql), tuple(params))
+
+
+def load_queries(package: str) -> Queries:
+    """Every statement of the `sql/` folder of a package; a name used twice is a fault."""
+    statements: dict[str, Statement] = {}
+    for file in sorted(files(package).joinpath("sql").iterdir(), key=lambda f: f.name):
+        if not file.name.endswith(".sql"):
+            continue
+        pieces = _NAME.split(file.read_text(encoding="utf-8"))[1:]
+        for name, text in zip(pieces[::2], pieces[1::2], strict=True):
+            if name in statements:
+                raise ValueError(f"{package}: two statements are named {name}")
+            statements[name] = parse_statement(name, text)
+    return Queries(statements)

@@ -1,0 +1,61 @@
+"""Events that Opilio tells the application: CloudEvents 1.0 in JSON."""
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Literal
+from uuid import UUID
+
+import msgspec
+
+JOB_COMPLETED = "crawl.job.completed"
+JOB_FAILED = "crawl.job.failed"
+
+
+class JobCompleted(msgspec.Struct, kw_only=True):
+    """`crawl.job.completed`: a crawl succeeded and its result is stored."""
+
+    job_id: UUID
+    policy_id: UUID
+    result_id: UUID
+    url: str
+    price: Decimal | None
+    currency: str | None
+    title: str | None
+    in_stock: bool | None
+    data: dict[str, Any] | None
+    html_hash: str | None
+    crawl_duration: float | None
+    crawled_at: datetime
+    bot_id: str
+    changed: list[str]
+
+
+class JobFailed(msgspec.Struct, kw_only=True):
+    """`crawl.job.failed`: a job ended without a result."""
+
+    job_id: UUID
+    policy_id: UUID
+    url: str
+    reason: Literal["failed", "expired"]
+    error_code: str | None
+    error_msg: str | None
+    retry_count: int
+    max_retries: int
+    failure_count: int
+    policy_next_run: datetime
+    bot_id: str | None
+
+
+class CloudEvent(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The envelope of an event on the bus and in webhooks."""
+
+    id: str
+    source: str
+    type: str
+    subject: str
+    time: datetime
+    data: Any
+    specversion: Literal["1.0"] = "1.0"
+    datacontenttype: Literal["application/json"] = "application/json"
+    dataschema: str | None = None
+    traceparent: str | None = None

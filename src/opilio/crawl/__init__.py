@@ -1,0 +1,1 @@
+"""URL jobs: policies, scheduler, rule engine, locks, politeness, expiry, results."""

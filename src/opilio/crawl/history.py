@@ -1,1 +1,67 @@
-"""."""
+"""The typed value history of a URL: what changed, from what, to what."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+Scalar = str | int | float | bool | Decimal | None
+_MOST_FIELDS = 50
+_LONGEST_TEXT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What a crawl found, reduced to the fields whose history is kept."""
+
+    price: Decimal | None = None
+    currency: str | None = None
+    title: str | None = None
+    in_stock: bool | None = None
+    data: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    field: str
+    old: Scalar
+    new: Scalar
+
+
+def tracked(data: Mapping[str, Any] | None) -> dict[str, Scalar]:
+    """The plain values at the top of `data`; nested ones have no single value to compare."""
+    plain = {
+        key: value[:_LONGEST_TEXT] if isinstance(value, str) else value
+        for key, value in (data or {}).items()
+        if value is None or isinstance(value, str | int | float | bool | Decimal)
+    }
+    return dict(sorted(plain.items())[:_MOST_FIELDS])
+
+
+def changes(old: Values, new: Values) -> list[Change]:
+    """Every field that has a new value; a field that this crawl did not report keeps its old one."""
+    pairs: list[tuple[str, Scalar, Scalar]] = [
+        ("price", old.price, new.price),
+        ("currency", old.currency, new.currency),
+        ("title", old.title, new.title),
+        ("in_stock", old.in_stock, new.in_stock),
+    ]
+    before, after = tracked(old.data), tracked(new.data)
+    pairs += [(f"data.{key}", before.get(key), value) for key, value in after.items()]
+    return [Change(name, was, now) for name, was, now in pairs if now is not None and not _same(was, now)]
+
+
+def merged(old: Values, new: Values) -> Values:
+    """The last known values after this crawl."""
+    return Values(
+        price=old.price if new.price is None else new.price,
+        currency=old.currency if new.currency is None else new.currency,
+        title=old.title if new.title is None else new.title,
+        in_stock=old.in_stock if new.in_stock is None else new.in_stock,
+        data={**tracked(old.data), **{k: v for k, v in tracked(new.data).items() if v is not None}} or None,
+    )
+
+
+def _same(was: Scalar, now: Scalar) -> bool:
+    """Equal in value and kind: 1 is not true, but 10.0 is 10.00."""
+    return isinstance(was, bool) == isinstance(now, bool) and was == now

@@ -1,1 +1,103 @@
-"""."""
+"""What URL a policy may have, and the one form it is kept in."""
+
+import ipaddress
+import re
+import socket
+from dataclasses import dataclass
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import idna
+
+from opilio.errors import Invalid
+from opilio.netguard import Address, AllowList
+
+MAX_LENGTH = 2048
+_DEFAULT_PORT = {"http": 80, "https": 443}
+_FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\]")
+_NUMBERS = re.compile(r"^[0-9a-fx.]+$", re.IGNORECASE)
+_LABEL = re.compile(r"^(?!-)[a-z0-9_-]{1,63}(?<!-)$")
+_LOCAL_NAMES = ("localhost", "local", "internal", "localdomain", "home.arpa")
+# Everything that RFC 3986 lets stand, and `%` so that what is quoted already stays as it is.
+_KEEP = "%/:@!$&'()*+,;=~-._?[]"
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlUrl:
+    """A URL in its normal form, and the host whose politeness it falls under."""
+
+    url: str
+    host: str
+
+
+def normalise(text: str, allow: AllowList) -> CrawlUrl:
+    """Host in lower case, default port and fragment dropped; refuses what a crawl must not reach."""
+    if len(text) > MAX_LENGTH:
+        raise Invalid("url", f"is {len(text)} characters long; at most {MAX_LENGTH} are allowed")
+    if _FORBIDDEN.search(text):
+        raise Invalid("url", "contains a space, a backslash or a control character; percent-encode it")
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise Invalid("url", f"cannot be read: {error}") from error
+    if parts.scheme.lower() not in _DEFAULT_PORT:
+        raise Invalid("url", "must begin with http:// or https://")
+    if parts.username is not None or parts.password is not None:
+        raise Invalid("url", "carries a user name or password; put credentials into crawl_config.headers")
+    scheme = parts.scheme.lower()
+    host = _host(parts.hostname or "", allow)
+    port_text = "" if port is None or port == _DEFAULT_PORT[scheme] else f":{port}"
+    path, query = quote(parts.path or "/", safe=_KEEP), quote(parts.query, safe=_KEEP)
+    url = urlunsplit((scheme, host + port_text, path, query, ""))
+    if len(url) > MAX_LENGTH:
+        raise Invalid("url", f"is {len(url)} characters long once encoded; at most {MAX_LENGTH} are allowed")
+    return CrawlUrl(url, host)
+
+
+def _host(name: str, allow: AllowList) -> str:
+    address = _address(name)
+    if address is not None:
+        if not allow.permits(address):
+            raise Invalid(
+                "url", f"{address} is a private or reserved address; OPILIO_CRAWL_ALLOW_PRIVATE can allow it"
+            )
+        return f"[{address}]" if address.version == 6 else str(address)
+    host = _ascii(name.rstrip(".").lower())
+    if not host or len(host) > 253 or not all(_LABEL.match(label) for label in host.split(".")):
+        raise Invalid("url", "has no valid host name")
+    if not allow.everything and (
+        host in _LOCAL_NAMES or host.endswith(tuple(f".{name}" for name in _LOCAL_NAMES))
+    ):
+        raise Invalid("url", f"{host} is a private name; OPILIO_CRAWL_ALLOW_PRIVATE=true can allow it")
+    return host
+
+
+def _address(name: str) -> Address | None:
+    """An IP address in any of the spellings that network libraries take, 127.1 and 0x7f000001 among them."""
+    try:
+        return ipaddress.ip_address(name.partition("%")[0])
+    except ValueError:
+        pass
+    if not _NUMBERS.match(name):
+        return None
+    try:
+        return ipaddress.IPv4Address(socket.inet_aton(name))
+    except OSError:
+        return None
+
+
+def _ascii(name: str) -> str:
+    if name.isascii():
+        return name
+    try:
+        return idna.encode(name, uts46=True).decode()
+    except idna.IDNAError as error:
+        raise Invalid("url", f"has no valid host name: {error}") from error
+
+
+def domain_name(text: str) -> str:
+    """The domain filter of a pull: a bare host name, in the form hosts are kept in."""
+    host = _ascii(text.strip().rstrip(".").lower())
+    if _address(host) is None and not all(_LABEL.match(label) for label in host.split(".")):
+        raise Invalid("domain", "must be a host name such as example.com, without scheme or path")
+    return host

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from decimal import Decimal
 from typing import Any, TypeAlias, TypeVar
 
 import asyncpg
@@ -186,13 +187,15 @@ class Listener:
             await self._connection.close()
 
 
+# Numbers keep their digits on the way in and on the way out: a price is never a float.
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+_decode = msgspec.json.Decoder(float_hook=Decimal).decode
+
+
 async def _prepare(connection: Any) -> None:
     for kind in ("json", "jsonb"):
         await connection.set_type_codec(
-            kind,
-            schema="pg_catalog",
-            encoder=lambda value: msgspec.json.encode(value).decode(),
-            decoder=msgspec.json.decode,
+            kind, schema="pg_catalog", encoder=lambda value: _encode(value).decode(), decoder=_decode
         )
 
 

@@ -1,0 +1,180 @@
+-- name: open_gates
+-- Readies jobs whose time has come, and finds hosts whose gate is open: best priority first, then longest open.
+with clock as (select coalesce(:now::timestamptz, now()) as at),
+ripe as materialized (
+  select j.job_id from job_active j
+  where j.place = 'later' and j.run_at <= (select at from clock)
+  order by j.run_at limit 1000
+  for update skip locked),
+ready as (
+  update job_active j set place = case when h.gated or :fleet_gated::boolean then 'gated' else 'free' end
+  from ripe cross join host h
+  where j.job_id = ripe.job_id and h.host_id = j.host_id
+  returning j.host_id, j.queue, j.priority, j.place),
+woken as (
+  insert into gate as g (host_id, queue, top_priority, open_at)
+  select r.host_id, r.queue, max(r.priority), clock.at from ready r cross join clock
+  where r.place = 'gated' group by r.host_id, r.queue, clock.at order by 1, 2
+  on conflict (host_id, queue) do update
+    set top_priority = greatest(g.top_priority, excluded.top_priority), version = g.version + 1
+  returning host_id)
+select host_id from woken
+union
+select host_id from (
+  select g.host_id from generate_series(case when exists (select 1 from gate) then 100 else -1 end, 0, -1) p(priority)
+  cross join unnest(:queues::text[]) q(queue)
+  cross join lateral (
+    select g.host_id from gate g
+    where g.queue = q.queue and g.top_priority = p.priority and g.open_at <= (select at from clock)
+    order by g.open_at limit :most::int) g
+  limit :most::int) opened;
+
+-- name: hosts_in_domain
+-- The domain itself and its subdomains, as far as they have waiting jobs.
+select h.host_id, h.gated or :fleet_gated::boolean as gated from host h
+where (h.name = :domain::text or h.name_reversed like reverse(:domain::text) || '.%')
+  and exists (select 1 from job_active j where j.host_id = h.host_id and j.queue = any(:queues::text[]) and j.place in ('free', 'gated'))
+limit 1000;
+
+-- name: take_hosts
+-- Locks the hosts whose limits a pull must respect; another pull that holds one keeps it.
+select h.host_id, h.max_concurrent, h.min_delay_seconds, h.next_at, h.cooling_until
+from host h where h.host_id = any(:host_ids::int[])
+order by h.host_id
+for no key update skip locked;
+
+-- name: count_held
+-- Jobs locked at this moment, per host; exact, because the hosts are ours since take_hosts.
+select h.host_id, count(j.job_id)::int as held, coalesce(:now::timestamptz, now()) as at
+from unnest(:host_ids::int[]) h(host_id)
+left join job_active j on j.host_id = h.host_id and j.place = 'locked'
+group by h.host_id;
+
+-- name: lock_jobs
+-- Locks the best jobs for a list of bots, one place in the list per job. Jobs of hosts without limits come from
+-- one index in order of priority; jobs behind gates come host by host, as many as each host allows.
+with clock as (select coalesce(:now::timestamptz, now()) as at),
+wanted as materialized (select w.bot_id, w.ord from unnest(:bots::text[]) with ordinality w(bot_id, ord)),
+free as materialized (
+  select j.job_id, j.host_id, j.queue, j.priority, h.gated
+  from unnest(:free_queues::text[]) q(queue)
+  cross join lateral (
+    select a.job_id, a.host_id, a.queue, a.priority from job_active a
+    where a.place = 'free' and a.queue = q.queue
+    order by a.priority desc, a.job_id
+    limit cardinality(:bots::text[])
+    for update skip locked) j
+  join host h on h.host_id = j.host_id),
+gated as materialized (
+  select ranked.job_id, ranked.host_id, ranked.priority from (
+    select j.job_id, a.host_id, j.priority, a.most,
+           row_number() over (partition by a.host_id order by j.priority desc, j.job_id) as rank
+    from unnest(:host_ids::int[], :allowed::int[]) a(host_id, most)
+    cross join unnest(:queues::text[]) q(queue)
+    cross join lateral (
+      select w.job_id, w.priority from job_active w
+      where w.host_id = a.host_id and w.queue = q.queue and w.place in ('free', 'gated')
+      order by w.priority desc, w.job_id
+      limit a.most
+      for update skip locked) j) ranked
+  where ranked.rank <= ranked.most),
+chosen as materialized (
+  select c.job_id, row_number() over (order by c.priority desc, c.job_id) as ord from (
+    select f.job_id, f.priority from free f where not f.gated
+    union all
+    select g.job_id, g.priority from gated g) c
+  order by c.priority desc, c.job_id
+  limit cardinality(:bots::text[])),
+parked as (  -- the host got limits after these jobs were made: from now on they wait behind its gate
+  update job_active j set place = 'gated' from free f
+  where f.gated and j.job_id = f.job_id and not exists (select 1 from chosen c where c.job_id = f.job_id)
+  returning j.host_id, j.queue, j.priority),
+woken as (
+  insert into gate as g (host_id, queue, top_priority, open_at)
+  select p.host_id, p.queue, max(p.priority), clock.at from parked p cross join clock
+  group by p.host_id, p.queue, clock.at order by 1, 2
+  on conflict (host_id, queue) do update
+    set top_priority = greatest(g.top_priority, excluded.top_priority), version = g.version + 1),
+locked as (
+  update job_active j set
+    place = 'locked', locked_by = w.bot_id, locked_at = clock.at,
+    locked_until = clock.at + make_interval(secs => p.timeout_minutes * 60),
+    lock_ttl_seconds = p.timeout_minutes * 60, lock_token = gen_random_uuid()
+  from chosen c join wanted w on w.ord = c.ord cross join clock cross join policy p
+  where j.job_id = c.job_id and p.policy_id = j.policy_id
+  returning c.ord, j.job_id, j.host_id, j.priority, j.queue, j.max_retries, j.retry_count, j.lock_ttl_seconds,
+            j.locked_until, j.lock_token, p.url, p.crawl_config::text as crawl_config, p.rule_set::text as rule_set)
+select l.*, (select count(*) from parked) as parked from locked l
+union all
+select null, null, null, null, null, null, null, null, null, null, null, null, null, count(*) from parked
+having count(*) > 0 and not exists (select 1 from locked)
+order by ord;
+
+-- name: close_gates
+-- After a visit: when each host may be visited again, and what is best behind its gates now. A gate with
+-- nothing behind it goes, unless work was added meanwhile (its version tells).
+with visited as materialized (
+  select * from unnest(:host_ids::int[], :next_at::timestamptz[], :open_at::timestamptz[]) v(host_id, next_at, open_at)),
+visit as (
+  update host h set next_at = v.next_at from visited v where h.host_id = v.host_id and h.next_at <> v.next_at),
+behind as materialized (
+  select g.host_id, g.queue, g.version, v.open_at, best.priority
+  from visited v join gate g on g.host_id = v.host_id
+  left join lateral (
+    select j.priority from job_active j
+    where j.host_id = g.host_id and j.queue = g.queue and j.place in ('free', 'gated')
+    order by j.priority desc limit 1) best on true),
+gone as (
+  delete from gate g using behind b
+  where g.host_id = b.host_id and g.queue = b.queue and b.priority is null and g.version = b.version)
+update gate g set top_priority = b.priority, open_at = b.open_at
+from behind b where g.host_id = b.host_id and g.queue = b.queue and b.priority is not null;
+
+-- name: held_elsewhere
+-- For `skipped`: locked jobs that match, by holder, and jobs behind closed gates; counted up to a bound.
+select held.locked_by as bot_id, count(*)::int as jobs from (
+  select j.locked_by from job_active j
+  where j.place = 'locked' and j.queue = any(:queues::text[])
+    and (:host_ids::int[] is null or j.host_id = any(:host_ids::int[]))
+  limit 200) held
+group by 1
+union all
+select null, count(*)::int from (
+  select 1 from gate g
+  join job_active j on j.host_id = g.host_id and j.queue = g.queue and j.place = 'gated'
+  where g.queue = any(:queues::text[]) and (:host_ids::int[] is null or g.host_id = any(:host_ids::int[]))
+  limit 100) waiting
+having count(*) > 0;
+
+-- name: domain_hosts
+-- Every host of a domain, waiting jobs or not.
+select h.host_id from host h
+where h.name = :domain::text or h.name_reversed like reverse(:domain::text) || '.%'
+limit 1000;
+
+-- name: next_chance
+-- When an empty-handed bot should ask again: the next retry, gate, due policy or expiring lock.
+select extract(epoch from least(
+  (select min(j.run_at) from job_active j where j.place = 'later' and j.run_at < 'infinity'),
+  (select min(g.open_at) from gate g where g.queue = any(:queues::text[])),
+  (select min(d.due_at) from policy_due d)) - coalesce(:now::timestamptz, now()))::float8;
+
+-- name: see_bots
+-- Notes that bots asked for work: who, when, and what they can do.
+insert into bot as b (bot_id, last_seen_at, capabilities)
+select s.bot_id, coalesce(:now::timestamptz, now()), string_to_array(s.capabilities, ',')
+from unnest(:bot_ids::text[], :capabilities::text[]) s(bot_id, capabilities)
+order by 1
+on conflict (bot_id) do update set last_seen_at = excluded.last_seen_at, capabilities = excluded.capabilities;
+
+-- name: add_activity
+-- Adds what bots did to the current hour.
+insert into bot_activity as a (bot_id, hour, pulls, pulled, done, failed, late, duration_seconds)
+select s.*
+from unnest(:bot_ids::text[], :hours::timestamptz[], :pulls::bigint[], :pulled::bigint[], :done::bigint[],
+            :failed::bigint[], :late::bigint[], :durations::float8[]) s
+order by 1, 2
+on conflict (bot_id, hour) do update set
+  pulls = a.pulls + excluded.pulls, pulled = a.pulled + excluded.pulled, done = a.done + excluded.done,
+  failed = a.failed + excluded.failed, late = a.late + excluded.late,
+  duration_seconds = a.duration_seconds + excluded.duration_seconds;

@@ -1,0 +1,98 @@
+-- name: add_hosts
+-- Hosts seen for the first time.
+insert into host (name) select distinct n from unnest(:names::text[]) n where not exists (select 1 from host h where h.name = n)
+order by 1 on conflict (name) do nothing;
+
+-- name: save_policies
+-- Creates policies whose URL is new and, where asked, changes the others; null means "not said".
+with input as materialized (
+  select * from unnest(:rows::int[], :urls::text[], :hosts::text[], :enabled::boolean[], :frequencies::float8[],
+    :priorities::int[], :max_retries::int[], :backoffs::float8[], :timeouts::float8[], :queues::text[], :job_queues::text[],
+    :crawl_configs::jsonb[], :rule_sets::jsonb[], :hots::boolean[], :labels::jsonb[], :next_runs::timestamptz[])
+    as i(row, url, host, enabled, frequency, priority, max_retries, backoff, timeout, queue, job_queue, crawl_config,
+         rule_set, hot, labels, next_run_at)),
+known as materialized (
+  select i.row, p.policy_id from input i join policy p on p.url = i.url and p.deleted_at is null),
+created as (
+  insert into policy (url, host_id, frequency_hours, priority, max_retries, retry_backoff_minutes, timeout_minutes, queue,
+    job_queue, crawl_config, rule_set, hot, labels)
+  select i.url, h.host_id, coalesce(i.frequency, 24), coalesce(i.priority, 50), coalesce(i.max_retries, 3),
+    coalesce(i.backoff, 5), coalesce(i.timeout, 10), i.queue, coalesce(i.job_queue, 'http'),
+    coalesce(i.crawl_config, '{}'), coalesce(i.rule_set, '{}'), coalesce(i.hot, false), coalesce(i.labels, '{}')
+  from input i join host h on h.name = i.host
+  where not exists (select 1 from known k where k.row = i.row)
+  on conflict (url) where deleted_at is null do nothing
+  returning policy_id, url),
+begun as (
+  insert into policy_state (policy_id, enabled, next_run_at)
+  select c.policy_id, coalesce(i.enabled, true), coalesce(i.next_run_at, :now::timestamptz, now())
+  from created c join input i on i.url = c.url
+  returning policy_id, enabled, next_run_at),
+due as (
+  insert into policy_due (policy_id, due_at) select b.policy_id, b.next_run_at from begun b where b.enabled),
+changed as (
+  update policy p set
+    frequency_hours = coalesce(i.frequency, p.frequency_hours), priority = coalesce(i.priority, p.priority),
+    max_retries = coalesce(i.max_retries, p.max_retries), retry_backoff_minutes = coalesce(i.backoff, p.retry_backoff_minutes),
+    timeout_minutes = coalesce(i.timeout, p.timeout_minutes), queue = coalesce(i.queue, p.queue),
+    job_queue = coalesce(i.queue, case when i.crawl_config is null then p.job_queue else coalesce(p.queue, i.job_queue) end),
+    crawl_config = coalesce(i.crawl_config, p.crawl_config), rule_set = coalesce(i.rule_set, p.rule_set),
+    hot = coalesce(i.hot, p.hot), labels = coalesce(i.labels, p.labels), updated_at = now()
+  from known k join input i on i.row = k.row
+  where p.policy_id = k.policy_id and :update::boolean
+  returning p.policy_id)
+select i.row, c.policy_id, 'created' as status from created c join input i on i.url = c.url
+union all
+select k.row, k.policy_id, case when :update::boolean then 'updated' else 'exists' end from known k;
+
+-- name: set_schedules
+-- Switches policies on or off and moves their next run, where said. A policy that is switched off keeps its
+-- waiting job, which nobody gets until it is switched on again.
+with input as materialized (
+  select * from unnest(:policy_ids::uuid[], :enabled::boolean[], :next_runs::timestamptz[]) i(policy_id, enabled, next_run_at)),
+state as (
+  update policy_state s set enabled = coalesce(i.enabled, s.enabled), next_run_at = coalesce(i.next_run_at, s.next_run_at)
+  from input i where s.policy_id = i.policy_id
+  returning s.policy_id, s.enabled, s.next_run_at),
+undue as (
+  delete from policy_due d using state s where d.policy_id = s.policy_id and not s.enabled),
+due as (
+  insert into policy_due (policy_id, due_at)
+  select s.policy_id, s.next_run_at from state s
+  where s.enabled and not exists (select 1 from job_active j where j.policy_id = s.policy_id)
+  on conflict (policy_id) do update set due_at = excluded.due_at)
+update job_active j set
+  place = 'later',
+  run_at = case when s.enabled then least(j.run_at, coalesce(:now::timestamptz, now())) else 'infinity' end
+from state s
+where j.policy_id = s.policy_id and j.place <> 'locked' and s.enabled = (j.run_at = 'infinity');
+
+-- name: change_policy
+-- Rewrites the fields of one policy.
+update policy p set
+  url = i.url, host_id = h.host_id, frequency_hours = i.frequency, priority = i.priority, max_retries = i.max_retries,
+  retry_backoff_minutes = i.backoff, timeout_minutes = i.timeout, queue = i.queue, job_queue = i.job_queue,
+  crawl_config = i.crawl_config, rule_set = i.rule_set, hot = i.hot, labels = i.labels, updated_at = now()
+from (select :url::text as url, :host::text as host, :frequency::float8 as frequency, :priority::int as priority,
+             :max_retries::int as max_retries, :backoff::float8 as backoff, :timeout::float8 as timeout, :queue::text as queue,
+             :job_queue::text as job_queue, :crawl_config::jsonb as crawl_config, :rule_set::jsonb as rule_set,
+             :hot::boolean as hot, :labels::jsonb as labels) i
+join host h on h.name = i.host
+where p.policy_id = :policy_id::uuid and p.deleted_at is null;
+
+-- name: take_policy
+-- One policy as the user set it, locked for a change.
+select p.*, h.name as host, s.enabled, s.next_run_at from policy p
+join host h on h.host_id = p.host_id join policy_state s on s.policy_id = p.policy_id
+where p.policy_id = :policy_id::uuid and p.deleted_at is null
+for update of p;
+
+-- name: delete_policies
+-- Takes policies out of use. A waiting job goes with them; a running one may still end.
+with gone as (
+  update policy p set deleted_at = coalesce(:now::timestamptz, now())
+  where p.policy_id = any(:policy_ids::uuid[]) and p.deleted_at is null returning p.policy_id),
+off as (update policy_state s set enabled = false from gone g where s.policy_id = g.policy_id),
+undue as (delete from policy_due d using gone g where d.policy_id = g.policy_id),
+jobs as (delete from job_active j using gone g where j.policy_id = g.policy_id and j.place <> 'locked')
+select policy_id from gone;

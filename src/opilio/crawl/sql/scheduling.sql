@@ -1,0 +1,84 @@
+-- name: create_due
+-- Turns due policies into jobs, many in one statement. A row of policy_due is taken by one scheduler only;
+-- the unique index on job_active stands behind it. A policy that was disabled meanwhile loses its row.
+with clock as (select coalesce(:now::timestamptz, now()) as at),
+due as materialized (
+  select d.policy_id from policy_due d
+  where d.due_at <= (select at from clock)
+  order by d.due_at
+  limit :most::int
+  for update skip locked),
+taken as (delete from policy_due d using due where d.policy_id = due.policy_id),
+created as (
+  insert into job_active (policy_id, host_id, queue, place, priority, base_priority, max_retries, run_at, created_at, created_by)
+  select p.policy_id, p.host_id, p.job_queue,
+         case when h.gated or :fleet_gated::boolean then 'gated' else 'free' end,
+         rated.priority, rated.priority, p.max_retries, clock.at, clock.at, 'scheduler'
+  from due
+  join policy p on p.policy_id = due.policy_id
+  join policy_state s on s.policy_id = due.policy_id
+  join host h on h.host_id = p.host_id
+  cross join clock
+  cross join lateral (select least(100, greatest(0, p.priority
+      + (:overdue_points::int[])[1 + width_bucket(
+          extract(epoch from clock.at - coalesce(s.last_success_at, clock.at)) / (p.frequency_hours * 3600),
+          :overdue_bands::float8[])]
+      + (:error_points::int[])[1 + width_bucket(s.error_rate::float8, :error_bands::float8[])]
+      + (:hot_points::int[])[1 + width_bucket(p.hot::int::float8, :hot_bands::float8[])])) as priority) rated
+  where s.enabled
+  on conflict (policy_id) do nothing
+  returning host_id, queue, priority, place),
+woken as (
+  insert into gate as g (host_id, queue, top_priority, open_at)
+  select c.host_id, c.queue, max(c.priority), clock.at from created c cross join clock
+  where c.place = 'gated' group by c.host_id, c.queue, clock.at order by 1, 2
+  on conflict (host_id, queue) do update
+    set top_priority = greatest(g.top_priority, excluded.top_priority), version = g.version + 1)
+select (select count(*) from due) as due, (select count(*) from created) as created;
+
+-- name: create_now
+-- A job at once for one policy, due or not; with an active job nothing happens.
+with clock as (select coalesce(:now::timestamptz, now()) as at),
+taken as (delete from policy_due where policy_id = :policy_id::uuid),
+created as (
+  insert into job_active (policy_id, host_id, queue, place, priority, base_priority, max_retries, run_at, created_at, created_by)
+  select p.policy_id, p.host_id, p.job_queue, 'later', :priority::int, :priority::int, p.max_retries, clock.at, clock.at, :by::text
+  from policy p cross join clock
+  where p.policy_id = :policy_id::uuid and p.deleted_at is null
+  on conflict (policy_id) do nothing
+  returning job_id)
+select job_id from created;
+
+-- name: active_job
+-- The active job of a policy, if any.
+select job_id from job_active where policy_id = :policy_id::uuid;
+
+-- name: find_expired
+-- Locks that ran out, taken by one sweeper only.
+select j.job_id from job_active j
+where j.place = 'locked' and j.locked_until <= coalesce(:now::timestamptz, now())
+order by j.locked_until
+limit :most::int
+for update skip locked;
+
+-- name: restore_due
+-- The safety net: enabled policies that have neither a job nor a place in the queue of due ones.
+insert into policy_due (policy_id, due_at)
+select s.policy_id, s.next_run_at from policy_state s
+where s.enabled
+  and not exists (select 1 from policy_due d where d.policy_id = s.policy_id)
+  and not exists (select 1 from job_active j where j.policy_id = s.policy_id)
+on conflict (policy_id) do nothing;
+
+-- name: restore_gates
+-- The safety net: hosts whose waiting jobs stand behind no gate.
+insert into gate as g (host_id, queue, top_priority, open_at)
+select j.host_id, j.queue, max(j.priority), now() from job_active j
+where j.place = 'gated' and not exists (select 1 from gate g where g.host_id = j.host_id and g.queue = j.queue)
+group by j.host_id, j.queue order by 1, 2
+on conflict (host_id, queue) do update set version = g.version + 1;
+
+-- name: drop_orphans
+-- The safety net: waiting jobs whose policy was deleted while they ran.
+delete from job_active j using policy p
+where j.place = 'later' and j.run_at = 'infinity' and p.policy_id = j.policy_id and p.deleted_at is not null;

@@ -1,0 +1,161 @@
+-- name: take_jobs
+-- The jobs of a batch with all that decides what becomes of them, locked in one order everywhere.
+select j.job_id, j.policy_id, j.host_id, j.queue, j.place, j.priority, j.base_priority, j.retry_count, j.max_retries,
+       j.locked_by, j.locked_at, j.locked_until, j.lock_ttl_seconds, j.lock_token, j.last_error, j.last_error_code,
+       p.url, p.frequency_hours, p.retry_backoff_minutes, p.deleted_at,
+       s.failure_count, s.error_rate, s.last_price, s.last_currency, s.last_title, s.last_in_stock, s.last_data,
+       h.name as host, h.cooling_until, h.strikes, coalesce(:now::timestamptz, now()) as at
+from job_active j
+join policy p on p.policy_id = j.policy_id
+join policy_state s on s.policy_id = j.policy_id
+join host h on h.host_id = j.host_id
+where j.job_id = any(:job_ids::uuid[])
+order by j.job_id
+for update of j;
+
+-- name: take_ended
+-- Jobs of a batch that ended already.
+select a.job_id, a.status, a.locked_by, a.lock_token, a.locked_until, a.digest, a.answer::text as answer
+from job_archive a where a.job_id = any(:job_ids::uuid[]);
+
+-- name: past_locks
+-- Locks that ended without ending their job, oldest first.
+select s.job_id, s.bot_id, s.lock_token, s.digest, s.answer::text as answer, s.by <> 'bot:' || s.bot_id as taken
+from job_step s where s.job_id = any(:job_ids::uuid[]) and s.bot_id is not null
+order by s.job_id, s.step;
+
+-- name: clock
+-- The database's time.
+select coalesce(:now::timestamptz, now());
+
+-- name: finish_jobs
+-- Ends jobs: out of the hot table into the archive, result stored, policy rescheduled, event written: all or nothing.
+with input as materialized (
+  select * from unnest(
+    :job_ids::uuid[], :policy_ids::uuid[], :host_ids::int[], :states::text[], :by::text[], :reasons::text[],
+    :errors::text[], :error_codes::text[], :next_runs::timestamptz[], :failure_counts::int[], :error_rates::real[],
+    :result_ids::uuid[], :bots::text[], :prices::numeric[], :currencies::text[], :titles::text[], :in_stocks::boolean[],
+    :datas::jsonb[], :html_hashes::text[], :durations::float8[], :html_bodies::text[], :html_blobs::text[],
+    :last_prices::numeric[], :last_currencies::text[], :last_titles::text[], :last_in_stocks::boolean[], :last_datas::jsonb[],
+    :digests::bytea[], :answers::jsonb[], :event_types::text[], :subjects::text[], :events::jsonb[]) as i(
+    job_id, policy_id, host_id, state, by, reason, error, error_code, next_run_at, failure_count, error_rate,
+    result_id, bot_id, price, currency, title, in_stock, data, html_hash, duration, html_body, html_blob,
+    last_price, last_currency, last_title, last_in_stock, last_data, digest, answer, event_type, subject, event)),
+clock as (select coalesce(:now::timestamptz, now()) as at),
+gone as (
+  delete from job_active j using input i where j.job_id = i.job_id returning j.*),
+archived as (
+  insert into job_archive (job_id, policy_id, host_id, queue, status, priority, base_priority, retry_count, max_retries,
+    run_at, created_at, created_by, locked_by, locked_at, locked_until, lock_ttl_seconds, lock_token, last_error,
+    last_error_code, finished_at, finished_by, reason, result_id, digest, answer)
+  select g.job_id, g.policy_id, g.host_id, g.queue, i.state, g.priority, g.base_priority, g.retry_count, g.max_retries,
+    g.run_at, g.created_at, g.created_by, g.locked_by, g.locked_at, g.locked_until, g.lock_ttl_seconds, g.lock_token,
+    coalesce(i.error, g.last_error), coalesce(i.error_code, g.last_error_code), clock.at, i.by, i.reason, i.result_id,
+    i.digest, i.answer
+  from gone g join input i on i.job_id = g.job_id cross join clock),
+stored as (
+  insert into result (result_id, job_id, policy_id, bot_id, price, currency, title, in_stock, parsed_data, html_hash,
+    crawl_duration, crawled_at)
+  select i.result_id, i.job_id, i.policy_id, i.bot_id, i.price, i.currency, i.title, i.in_stock, i.data, i.html_hash,
+    i.duration, clock.at
+  from input i cross join clock where i.result_id is not null),
+pages as (
+  insert into result_html (result_id, crawled_at, body, blob_key)
+  select i.result_id, clock.at, i.html_body, i.html_blob from input i cross join clock
+  where i.result_id is not null and (i.html_body is not null or i.html_blob is not null)),
+remembered as (
+  update policy_state s set
+    next_run_at = i.next_run_at, failure_count = i.failure_count, error_rate = i.error_rate,
+    last_success_at = case when i.result_id is not null then clock.at else s.last_success_at end,
+    last_failed_at = case when i.result_id is null then clock.at else s.last_failed_at end,
+    last_result_id = coalesce(i.result_id, s.last_result_id),
+    last_price = i.last_price, last_currency = i.last_currency, last_title = i.last_title,
+    last_in_stock = i.last_in_stock, last_data = i.last_data
+  from input i cross join clock where s.policy_id = i.policy_id
+  returning s.policy_id, s.enabled, i.next_run_at),
+rescheduled as (
+  insert into policy_due (policy_id, due_at)
+  select r.policy_id, r.next_run_at from remembered r where r.enabled
+  on conflict (policy_id) do update set due_at = excluded.due_at)
+insert into outbox (type, subject, data, occurred_at)
+select i.event_type, i.subject, i.event, clock.at from input i cross join clock;
+
+-- name: return_jobs
+-- Gives locked jobs back to the queue, now or later; open_gates readies them when their time has come.
+update job_active j set
+  place = 'later', priority = i.priority, retry_count = i.retry_count,
+  run_at = case when s.enabled then i.run_at else 'infinity' end,  -- nobody gets the job of a policy that is off
+  last_error = coalesce(i.error, j.last_error), last_error_code = coalesce(i.error_code, j.last_error_code),
+  locked_by = null, locked_at = null, locked_until = null, lock_ttl_seconds = null, lock_token = null
+from unnest(:job_ids::uuid[], :priorities::int[], :retry_counts::int[], :run_ats::timestamptz[], :errors::text[],
+            :error_codes::text[]) i(job_id, priority, retry_count, run_at, error, error_code)
+cross join policy_state s
+where j.job_id = i.job_id and s.policy_id = j.policy_id;
+
+-- name: add_steps
+-- Keeps the steps that the job's row is about to forget.
+insert into job_step (job_id, from_state, to_state, at, by, reason, bot_id, lock_token, digest, answer)
+select * from unnest(:job_ids::uuid[], :from_states::text[], :to_states::text[], :ats::timestamptz[], :by::text[],
+  :reasons::text[], :bots::text[], :tokens::uuid[], :digests::bytea[], :answers::jsonb[]);
+
+-- name: add_changes
+-- The value history.
+insert into value_change (policy_id, job_id, field, old, new, at)
+select * from unnest(:policy_ids::uuid[], :job_ids::uuid[], :fields::text[], :olds::jsonb[], :news::jsonb[], :ats::timestamptz[]);
+
+-- name: keep_late
+-- Results that were refused as late, once each.
+insert into late_result (job_id, bot_id, lock_token, reason, submission, digest, received_at)
+select * from unnest(:job_ids::uuid[], :bots::text[], :tokens::uuid[], :reasons::text[], :submissions::jsonb[],
+  :digests::bytea[], :ats::timestamptz[])
+on conflict (job_id, digest) do nothing;
+
+-- name: cool_hosts
+-- Hosts that asked to be left alone: closed for everyone, from this transaction on.
+with cooled as (
+  update host h set cooling_until = c.until, strikes = c.strikes, cooling_reason = c.reason, gated = true
+  from unnest(:host_ids::int[], :untils::timestamptz[], :strikes::int[], :reasons::text[]) c(host_id, until, strikes, reason)
+  where h.host_id = c.host_id returning h.host_id, h.cooling_until)
+update gate g set open_at = c.cooling_until from cooled c where g.host_id = c.host_id;
+
+-- name: reopen_gates
+-- Locks of these hosts ended: whoever was at its cap may be visited again.
+update gate g set open_at = least(g.open_at, greatest(h.cooling_until, h.next_at, coalesce(:now::timestamptz, now())))
+from host h where g.host_id = any(:host_ids::int[]) and h.host_id = g.host_id;
+
+-- name: extend_locks
+-- Heartbeats: the lock is the bot's own, alive, and not beyond its longest life.
+with beat as materialized (
+  select b.job_id, b.bot_id, b.token from unnest(:job_ids::uuid[], :bots::text[], :tokens::uuid[]) b(job_id, bot_id, token)),
+clock as (select coalesce(:now::timestamptz, now()) as at),
+held as materialized (
+  select j.job_id from job_active j join beat b on b.job_id = j.job_id
+  where j.place = 'locked' and j.locked_by = b.bot_id and j.lock_token = b.token and j.locked_until > (select at from clock)
+  order by j.job_id for update of j)
+update job_active j set locked_until = greatest(j.locked_until, least(
+    clock.at + make_interval(secs => j.lock_ttl_seconds),
+    j.locked_at + make_interval(secs => j.lock_ttl_seconds * :longest::int)))
+from held cross join clock where j.job_id = held.job_id
+returning j.job_id, j.locked_until;
+
+-- name: take_finished
+-- Ended jobs that an operator wants to run again, with what must be remembered of their end.
+select a.job_id, a.policy_id, a.status, a.locked_by, a.locked_at, a.lock_token, a.finished_at, a.finished_by, a.reason,
+       a.base_priority, a.digest, a.answer::text as answer, p.deleted_at,
+       exists (select 1 from job_active j where j.policy_id = a.policy_id) as busy, coalesce(:now::timestamptz, now()) as at
+from job_archive a join policy p on p.policy_id = a.policy_id
+where a.job_id = any(:job_ids::uuid[])
+order by a.job_id
+for update of a;
+
+-- name: revive_jobs
+-- Brings ended jobs back as new: no retries spent, ready at once. The unique index refuses a second active job.
+with gone as (delete from job_archive a where a.job_id = any(:job_ids::uuid[]) returning a.*),
+undue as (delete from policy_due d using gone g where d.policy_id = g.policy_id)
+insert into job_active (job_id, policy_id, host_id, queue, place, priority, base_priority, retry_count, max_retries, run_at,
+  created_at, created_by, last_error, last_error_code)
+select g.job_id, g.policy_id, g.host_id, g.queue, 'later', g.base_priority, g.base_priority, 0, g.max_retries,
+  coalesce(:now::timestamptz, now()), g.created_at, g.created_by, g.last_error, g.last_error_code
+from gone g
+on conflict (policy_id) do nothing
+returning job_id;

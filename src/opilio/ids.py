@@ -1,0 +1,13 @@
+"""Ids that sort by time (RFC 9562, version 7), for what is named before the database sees it."""
+
+import os
+import time
+from uuid import UUID
+
+
+def uuid7() -> UUID:
+    milliseconds = time.time_ns() // 1_000_000
+    value = milliseconds << 80 | int.from_bytes(os.urandom(10), "big")
+    value = value & ~(0xF << 76) | 0x7 << 76
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    return UUID(int=value)

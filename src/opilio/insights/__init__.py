@@ -1,0 +1,1 @@
+"""The read side: every question that the API, the command line, the dashboard and the metrics ask."""

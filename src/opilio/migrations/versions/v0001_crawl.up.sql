@@ -307,16 +307,14 @@ create table outbox (
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 
 -- ── partitions: history is dropped by the day, without a DELETE ─────────────────────────────────
-create function opilio_partition(parent text, width interval, at timestamptz) returns text
-language plpgsql as $$
+create function opilio_partition(parent text, unit text, at timestamptz) returns text language plpgsql as $$
 declare
-  first timestamptz := case when width >= interval '1 month' then date_trunc('month', at, 'UTC')
-                            else date_trunc('day', at, 'UTC') end;
+  first timestamptz := date_trunc(unit, at, 'UTC');
   child text := parent || to_char(first at time zone 'UTC', '_YYYYMMDD');
 begin
   if to_regclass(child) is null then
-    execute format('create table %I partition of %I for values from (%L) to (%L)',
-                   child, parent, first, (first at time zone 'UTC' + width) at time zone 'UTC');
+    execute format('create table %I partition of %I for values from (%L) to (%L)', child, parent, first,
+                   (first at time zone 'UTC' + ('1 ' || unit)::interval) at time zone 'UTC');
   end if;
   return child;
 end $$;
@@ -325,8 +323,8 @@ create table job_archive_other partition of job_archive default;
 create table job_step_other partition of job_step default;
 create table result_other partition of result default;
 create table result_html_other partition of result_html default;
-select opilio_partition(parent, width, now() + n * width)
-from (values ('job_archive', interval '1 day'), ('job_step', '1 day'), ('result', '1 month'), ('result_html', '1 day')) t(parent, width),
+select opilio_partition(parent, unit, now() + n * ('1 ' || unit)::interval)
+from (values ('job_archive', 'day'), ('job_step', 'day'), ('result', 'month'), ('result_html', 'day')) t(parent, unit),
      generate_series(0, 3) n;
 
 -- ── one job, whatever table holds it ────────────────────────────────────────────────────────────

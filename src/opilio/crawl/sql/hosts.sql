@@ -1,0 +1,31 @@
+-- name: set_limits
+-- Limits of one host; a host with limits of its own is gated from now on.
+insert into host as h (name, max_concurrent, min_delay_seconds, gated)
+values (:name::text, :max_concurrent::int, :min_delay_seconds::float8, :gated::boolean)
+on conflict (name) do update set
+  max_concurrent = excluded.max_concurrent, min_delay_seconds = excluded.min_delay_seconds,
+  gated = excluded.gated or h.cooling_until > now(), next_at = '-infinity'
+returning host_id;
+
+-- name: park_jobs
+-- Moves waiting jobs of a host behind its gate, a batch at a time; a pull that meets them does the same.
+with some as materialized (
+  select j.job_id from job_active j where j.host_id = :host_id::int and j.place = 'free' limit 10000 for update skip locked),
+parked as (
+  update job_active j set place = 'gated' from some where j.job_id = some.job_id returning j.host_id, j.queue, j.priority),
+woken as (
+  insert into gate as g (host_id, queue, top_priority, open_at)
+  select p.host_id, p.queue, max(p.priority), now() from parked p group by p.host_id, p.queue order by 1, 2
+  on conflict (host_id, queue) do update
+    set top_priority = greatest(g.top_priority, excluded.top_priority), version = g.version + 1)
+select count(*) from parked;
+
+-- name: hosts_to_park
+-- Gated hosts that still have jobs in the common queue.
+select distinct h.host_id from host h
+where h.gated and exists (select 1 from job_active j where j.host_id = h.host_id and j.place = 'free')
+limit 100;
+
+-- name: open_gate
+-- New limits: look at the host again at once.
+update gate set open_at = now() where host_id = :host_id::int;

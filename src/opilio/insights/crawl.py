@@ -1,0 +1,301 @@
+"""Questions about policies, jobs, results, hosts and bots."""
+
+import base64
+import binascii
+import heapq
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+from uuid import UUID
+
+import msgspec
+
+from opilio.adapters.postgres import Database, Row, load_queries
+from opilio.contracts.management import (
+    BotInfo,
+    FullResult,
+    HistoryRow,
+    Host,
+    Job,
+    LateRow,
+    Page,
+    Result,
+    Stats,
+    TimelineRow,
+    Why,
+)
+from opilio.contracts.policies import Policy
+from opilio.crawl.politeness import Limits
+from opilio.crawl.priority import Rules
+from opilio.errors import Invalid, NotFound
+from opilio.insights.why import Facts, explain
+
+_Q = load_queries("opilio.insights")
+_COUNT_EXACTLY = 200_000
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class CrawlInsights:
+    def __init__(self, database: Database, *, rules: Rules, fleet: Limits) -> None:
+        self._db = database
+        self._rules = rules
+        self._fleet = fleet
+
+    # ── policies ─────────────────────────────────────────────────────────────────────────────────
+
+    async def policies(
+        self,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        enabled: bool | None = None,
+        host: str | None = None,
+        q: str | None = None,
+        label: tuple[str, str] | None = None,
+    ) -> Page:
+        key, value = label or (None, None)
+        rows = await self._db.fetch(
+            _Q.policies,
+            before=_uuid(cursor),
+            enabled=enabled,
+            host=host,
+            q=q,
+            label_key=key,
+            label_value=value,
+            most=limit + 1,
+        )
+        return page(rows, limit, Policy, lambda row: str(row["id"]))
+
+    async def policy(self, policy_id: UUID) -> Policy:
+        row = await self._db.row(_Q.policy, policy_id=policy_id)
+        if row is None:
+            raise NotFound(f"there is no policy {policy_id}")
+        return Policy(**row)
+
+    async def policy_why(self, policy_id: UUID) -> Why:
+        row = await self._db.row(_Q.why_facts, policy_id=policy_id)
+        if row is None or row["deleted_at"] is not None:
+            raise NotFound(f"there is no policy {policy_id}")
+        return explain(self._facts(row), row["at"])
+
+    def _facts(self, row: Row) -> Facts:
+        return Facts(
+            enabled=row["enabled"],
+            next_run_at=row["next_run_at"],
+            host=row["host"],
+            limits=Limits(row["max_concurrent"], row["min_delay_seconds"]).over(self._fleet),
+            host_next_at=row["next_at"],
+            cooling_until=row["cooling_until"],
+            cooling_reason=row["cooling_reason"],
+            held=row["held"],
+            queue=row["queue"] or row["job_queue"],
+            bot_seen_at=row["bot_seen_at"],
+            active=row["job_id"] is not None,
+            place=row["place"],
+            run_at=row["run_at"],
+            retry_count=row["retry_count"] or 0,
+            max_retries=row["max_retries"] or 0,
+            locked_by=row["locked_by"],
+            locked_until=row["locked_until"],
+        )
+
+    async def history(
+        self, policy_id: UUID, *, limit: int = 50, cursor: str | None = None, field: str | None = None
+    ) -> Page:
+        await self.policy(policy_id)
+        before = _number(cursor)
+        rows = await self._db.fetch(
+            _Q.history, policy_id=policy_id, field=field, before=before, most=limit + 1
+        )
+        return page(rows, limit, HistoryRow, lambda row: str(row["change_id"]))
+
+    # ── jobs ─────────────────────────────────────────────────────────────────────────────────────
+
+    async def jobs(
+        self,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        status: str | None = None,
+        host: str | None = None,
+        policy_id: UUID | None = None,
+        bot_id: str | None = None,
+    ) -> Page:
+        params: dict[str, Any] = {
+            "before": _uuid(cursor),
+            "status": status,
+            "host": host,
+            "policy_id": policy_id,
+            "bot_id": bot_id,
+            "most": limit + 1,
+        }
+        active = (
+            [] if status in ("done", "failed", "expired") else await self._db.fetch(_Q.active_jobs, **params)
+        )
+        ended = [] if status in ("pending", "locked") else await self._db.fetch(_Q.ended_jobs, **params)
+        rows = list(heapq.merge(active, ended, key=lambda row: row["id"], reverse=True))[: limit + 1]
+        return page(rows, limit, Job, lambda row: str(row["id"]))
+
+    async def job(self, job_id: UUID) -> Job:
+        row = await self._db.row(_Q.job, job_id=job_id)
+        if row is None:
+            raise NotFound(f"there is no job {job_id}", code="job_not_found")
+        return Job(**row)
+
+    async def timeline(self, job_id: UUID) -> list[TimelineRow]:
+        await self.job(job_id)
+        rows = await self._db.fetch(_Q.timeline, job_id=job_id)
+        return [
+            TimelineRow(from_=r["from"], to=r["to"], at=r["at"], by=r["by"], reason=r["reason"]) for r in rows
+        ]
+
+    async def late(self, job_id: UUID) -> list[LateRow]:
+        await self.job(job_id)
+        return [LateRow(**row) for row in await self._db.fetch(_Q.late_results, job_id=job_id)]
+
+    async def job_why(self, job_id: UUID) -> Why:
+        """Why a job is not running: for one that ended, why its policy is not."""
+        return await self.policy_why((await self.job(job_id)).policy_id)
+
+    # ── results ──────────────────────────────────────────────────────────────────────────────────
+
+    async def results(
+        self,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        url: str | None = None,
+        policy_id: UUID | None = None,
+    ) -> Page:
+        policy_ids = None if policy_id is None else [policy_id]
+        if url is not None:
+            found = {row["policy_id"] for row in await self._db.fetch(_Q.policy_ids_of_url, url=url)}
+            policy_ids = [i for i in found if policy_id in (None, i)]
+        rows = await self._db.fetch(_Q.results, before=_uuid(cursor), policy_ids=policy_ids, most=limit + 1)
+        return page(rows, limit, Result, lambda row: str(row["id"]))
+
+    async def result(self, result_id: UUID, read_page: Callable[[str], Any]) -> FullResult:
+        row = await self._db.row(_Q.result, result_id=result_id)
+        if row is None:
+            raise NotFound(f"there is no result {result_id}")
+        fields = dict(row)
+        key = fields.pop("blob_key")
+        if key is not None:
+            fields["raw_html"] = await read_page(key)
+        return FullResult(**fields)
+
+    # ── hosts, bots ──────────────────────────────────────────────────────────────────────────────
+
+    async def hosts(self, *, limit: int = 50, cursor: str | None = None) -> Page:
+        rows = await self._db.fetch(_Q.hosts, after=_text(cursor), host=None, most=limit + 1)
+        hosts = [self._host(row) for row in rows[:limit]]
+        return Page(items=hosts, next_cursor=_cursor(hosts[-1].host) if len(rows) > limit else None)
+
+    async def host(self, name: str) -> Host:
+        row = await self._db.row(_Q.hosts, after=None, host=name, most=1)
+        if row is None:
+            raise NotFound(f"there is no host {name}: no policy names it, and it has no limits")
+        return self._host(row)
+
+    def _host(self, row: Row) -> Host:
+        effective = Limits(row["max_concurrent"], row["min_delay_seconds"]).over(self._fleet)
+        fields = dict(row) | {
+            "next_at": row["next_at"] if row["next_at"] > _LONG_AGO else None,
+            "cooling_until": row["cooling_until"] if row["cooling_until"] > datetime.now(UTC) else None,
+        }
+        return Host(
+            effective_max_concurrent=effective.max_concurrent,
+            effective_min_delay_seconds=effective.min_delay_seconds,
+            **fields,
+        )
+
+    async def bots(self, *, limit: int = 50, cursor: str | None = None) -> Page:
+        rows = await self._db.fetch(_Q.bots, after=_text(cursor), most=limit + 1)
+        return page(rows, limit, BotInfo, lambda row: row["bot_id"])
+
+    # ── figures ──────────────────────────────────────────────────────────────────────────────────
+
+    async def stats(self) -> Stats:
+        """Exact while counting is cheap; above that, jobs are counted up to a bound and `exact` is false."""
+        overview = await self._db.row(_Q.overview)
+        active = await self._db.row(_Q.count_active, most=_COUNT_EXACTLY)
+        ended = await self._db.fetch(_Q.estimate_ended, most=_COUNT_EXACTLY)
+        hour = await self._db.fetch(_Q.last_hour)
+        assert overview is not None
+        assert active is not None
+        jobs = {
+            "pending": active["pending"],
+            "locked": active["locked"],
+            "done": 0,
+            "failed": 0,
+            "expired": 0,
+        }
+        jobs |= {row["status"]: row["jobs"] for row in ended}
+        last_hour = {"done": 0, "failed": 0, "expired": 0} | {row["status"]: row["jobs"] for row in hour}
+        total = sum(last_hour.values())
+        exact = (
+            active["pending"] + active["locked"] < _COUNT_EXACTLY
+            and sum(row["jobs"] for row in ended) < _COUNT_EXACTLY
+        )
+        return Stats(
+            jobs=jobs,
+            policies={"total": overview["policies"], "enabled": overview["enabled"]},
+            last_hour=last_hour,
+            success_rate=round(last_hour["done"] / total, 4) if total else None,
+            retry_rate=round(sum(row["retries"] for row in hour) / total, 4) if total else None,
+            mean_duration_seconds=await self._db.value(_Q.last_hour_results),
+            due=overview["due"],
+            oldest_due_seconds=max(0.0, overview["oldest_due"]),
+            oldest_pending_seconds=max(0.0, overview["oldest_pending"]),
+            hosts_cooling=overview["hosts_cooling"],
+            bots_alive=overview["bots_alive"],
+            outbox=overview["outbox"],
+            exact=exact,
+            at=overview["at"],
+        )
+
+    async def queue_depths(self) -> dict[str, int]:
+        return {row["queue"]: row["depth"] for row in await self._db.fetch(_Q.queue_depths)}
+
+
+# ── cursors: opaque, and stable while rows come and go ───────────────────────────────────────────
+
+
+def page(rows: Sequence[Row], limit: int, kind: type[T], key: Callable[[Row], str]) -> Page:
+    """`limit` rows and, if there was one more, the cursor that goes on behind them."""
+    names = kind.__struct_fields__
+    items = [kind(**{name: row[name] for name in names}) for row in rows[:limit]]
+    return Page(items=items, next_cursor=_cursor(key(rows[limit - 1])) if len(rows) > limit else None)
+
+
+def _cursor(value: str) -> str:
+    return base64.urlsafe_b64encode(value.encode()).decode().rstrip("=")
+
+
+def _text(cursor: str | None) -> str | None:
+    if cursor is None:
+        return None
+    try:
+        return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        raise Invalid("cursor", "is not a cursor that this list gave out") from None
+
+
+def _uuid(cursor: str | None) -> UUID | None:
+    text = _text(cursor)
+    if text is None:
+        return None
+    try:
+        return UUID(text)
+    except ValueError:
+        raise Invalid("cursor", "is not a cursor that this list gave out") from None
+
+
+def _number(cursor: str | None) -> int | None:
+    text = _text(cursor)
+    if text is None:
+        return None
+    if not text.isdigit() or len(text) > 18:
+        raise Invalid("cursor", "is not a cursor that this list gave out")
+    return int(text)

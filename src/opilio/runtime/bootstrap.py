@@ -1,0 +1,86 @@
+"""The only place that wires: settings in, a working Opilio out."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from opilio.access.entry import Entry
+from opilio.adapters.blobs import PageStore, open_store
+from opilio.adapters.postgres import Database, migrate
+from opilio.adapters.postgres.embedded import EmbeddedPostgres
+from opilio.clock import Clock
+from opilio.crawl.acting import Acting
+from opilio.crawl.hosts import Hosts
+from opilio.crawl.leasing import Leasing
+from opilio.crawl.policies import Policies
+from opilio.crawl.retention import Retention
+from opilio.crawl.scheduling import Scheduling
+from opilio.crawl.settling import Settling
+from opilio.insights.crawl import CrawlInsights
+from opilio.runtime.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Opilio:
+    """Everything that an entry point may ask of the system."""
+
+    settings: Settings
+    database: Database
+    pages: PageStore
+    entry: Entry
+    policies: Policies
+    hosts: Hosts
+    scheduling: Scheduling
+    leasing: Leasing
+    settling: Settling
+    acting: Acting
+    retention: Retention
+    insights: CrawlInsights
+
+
+@asynccontextmanager
+async def database_url(settings: Settings) -> AsyncIterator[str]:
+    """The configured database, or the embedded server of the data directory for as long as it is needed."""
+    if settings.database_url is not None:
+        yield settings.database_url
+        return
+    server = EmbeddedPostgres(settings.data_dir / "postgres")
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
+@asynccontextmanager
+async def open_opilio(
+    settings: Settings, *, upgrade: bool = False, clock: Clock | None = None
+) -> AsyncIterator[Opilio]:
+    """A wired Opilio; `upgrade` brings the schema up to date first, as embedded use expects."""
+    async with database_url(settings) as url:
+        if upgrade or settings.embedded:
+            await migrate.upgrade(url)
+        database = await Database.connect(url)
+        try:
+            yield wire(settings, database, clock)
+        finally:
+            await database.close()
+
+
+def wire(settings: Settings, database: Database, clock: Clock | None = None) -> Opilio:
+    pages = PageStore(open_store(settings.blobs))
+    fleet, rules = settings.fleet_limits, settings.rule_table
+    settling = Settling(database, pages, jitter=settings.schedule_jitter, clock=clock)
+    return Opilio(
+        settings=settings,
+        database=database,
+        pages=pages,
+        entry=Entry(database),
+        policies=Policies(database, allow=settings.crawl_allow, clock=clock),
+        hosts=Hosts(database),
+        scheduling=Scheduling(database, rules=rules, fleet=fleet, clock=clock),
+        leasing=Leasing(database, fleet=fleet, clock=clock),
+        settling=settling,
+        acting=Acting(database, settling, clock=clock),
+        retention=Retention(database, pages, settings.retention),
+        insights=CrawlInsights(database, rules=rules, fleet=fleet),
+    )

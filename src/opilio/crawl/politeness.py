@@ -60,7 +60,9 @@ def next_visit(host: HostState, now: datetime, taken: int) -> datetime:
 
 def reopens_at(host: HostState, now: datetime, taken: int) -> datetime:
     """When a pull should look at this host again; a lock that ends sooner opens the gate itself."""
-    opens = max(host.cooling_until, next_visit(host, now, taken), now)
+    opens = max(host.cooling_until, now)
+    if host.limits.min_delay_seconds:
+        opens = max(opens, next_visit(host, now, taken))
     at_cap = host.limits.max_concurrent is not None and host.held + taken >= host.limits.max_concurrent
     return max(opens, now + PROBE) if at_cap else opens
 

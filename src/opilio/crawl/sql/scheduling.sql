@@ -21,7 +21,7 @@ created as (
   cross join clock
   cross join lateral (select least(100, greatest(0, p.priority
       + (:overdue_points::int[])[1 + width_bucket(
-          extract(epoch from clock.at - coalesce(s.last_success_at, clock.at)) / (p.frequency_hours * 3600),
+          extract(epoch from clock.at - coalesce(s.last_success_at, clock.at)) / (greatest(p.frequency_hours, 1e-6) * 3600),
           :overdue_bands::float8[])]
       + (:error_points::int[])[1 + width_bucket(s.error_rate::float8, :error_bands::float8[])]
       + (:hot_points::int[])[1 + width_bucket(p.hot::int::float8, :hot_bands::float8[])])) as priority) rated

@@ -127,7 +127,7 @@ async def _keep_alive(server: EmbeddedPostgres) -> None:
         try:
             await asyncio.to_thread(server.start)
         except Unavailable as error:
-            _log.error("postgres.not_back", error=str(error))  # noqa: TRY400 - the sentence says it all
+            _log.error("postgres.not_back", error=str(error))
         else:
             _log.warning("postgres.back", pid=server.pid)
 

@@ -8,6 +8,8 @@ from testkit import HTML, Site, code_of, job
 from opilio.bot import Misconfigured
 from opilio.bot.reference import Options, ReferenceCrawler
 from opilio.bot.reference.chromium import find_browser
+from opilio.demo import demo_policies, serving_shop
+from opilio.demo.catalogue import product
 from opilio.loopback import Reply
 from opilio.netguard import parse_allow
 
@@ -39,6 +41,14 @@ async def test_it_works(site, crawler):
         "Drawn lamp",
         True,
     )
+
+
+async def test_the_demo_page_that_needs_javascript(crawler):
+    async with serving_shop() as shop:
+        [policy] = [policy for policy in demo_policies(shop.address) if policy["url"].endswith("/178")]
+        result = await crawler.crawl(job(policy["url"], policy["rule_set"], "js", **policy["crawl_config"]))
+    assert (result.title, result.currency) == (product(178).title, "VND")
+    assert result.price > 0
 
 
 async def test_js_required_on_another_queue(site, crawler):

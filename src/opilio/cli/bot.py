@@ -19,7 +19,7 @@ def bots() -> None:
 
 
 @app.command()
-def run(  # noqa: PLR0917  each is an option of the command
+def run(
     server: Annotated[
         str, typer.Option(envvar="OPILIO_SERVER", help="Address of the control plane.", show_default=True)
     ] = "http://127.0.0.1:8000",
@@ -67,7 +67,7 @@ def run(  # noqa: PLR0917  each is an option of the command
         raise typer.Exit(1) from None
 
 
-async def _serve(  # noqa: PLR0917
+async def _serve(
     server: str,
     token: str,
     bot_id: str | None,

@@ -31,6 +31,7 @@ _COMMANDS = {
     "analytics": True,
     "bot": True,
     "crawler": True,
+    "demo": True,
     "db": True,
     "config": True,
     "openapi": False,

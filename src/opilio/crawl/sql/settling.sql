@@ -76,9 +76,11 @@ remembered as (
 rescheduled as (
   insert into policy_due (policy_id, due_at)
   select r.policy_id, r.next_run_at from remembered r where r.enabled
-  on conflict (policy_id) do update set due_at = excluded.due_at)
-insert into outbox (type, subject, data, occurred_at)
-select i.event_type, i.subject, i.event, clock.at from input i cross join clock;
+  on conflict (policy_id) do update set due_at = excluded.due_at),
+told as (
+  insert into outbox (type, subject, data, occurred_at)
+  select i.event_type, i.subject, i.event, clock.at from input i cross join clock)
+select pg_notify('opilio_outbox', '');  -- one word a batch: the relay need not poll
 
 -- name: return_jobs
 -- Gives locked jobs back to the queue, now or later; open_gates readies them when their time has come.

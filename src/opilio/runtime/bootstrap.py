@@ -3,12 +3,15 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 
 from opilio.access.entry import Entry
 from opilio.adapters.blobs import PageStore, open_store
+from opilio.adapters.local_bus import LocalBus
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.clock import Clock
+from opilio.contracts.topology import topology
 from opilio.crawl.acting import Acting
 from opilio.crawl.hosts import Hosts
 from opilio.crawl.leasing import Leasing
@@ -16,6 +19,10 @@ from opilio.crawl.policies import Policies
 from opilio.crawl.retention import Retention
 from opilio.crawl.scheduling import Scheduling
 from opilio.crawl.settling import Settling
+from opilio.delivery.dead_letters import DeadLetters
+from opilio.delivery.endpoints import Webhooks
+from opilio.delivery.events import Events
+from opilio.delivery.routing import Route, to_broker, to_local_bus
 from opilio.insights.crawl import CrawlInsights
 from opilio.runtime.settings import Settings
 
@@ -36,6 +43,9 @@ class Opilio:
     acting: Acting
     retention: Retention
     insights: CrawlInsights
+    webhooks: Webhooks
+    events: Events
+    dead_letters: DeadLetters
 
 
 @asynccontextmanager
@@ -83,4 +93,14 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
         acting=Acting(database, settling, clock=clock),
         retention=Retention(database, pages, settings.retention),
         insights=CrawlInsights(database, rules=rules, fleet=fleet),
+        webhooks=Webhooks(database, allow=settings.webhook_allow, clock=clock),
+        events=Events(database),
+        dead_letters=DeadLetters(database, route_to_bus(settings, database)),
     )
+
+
+def route_to_bus(settings: Settings, database: Database) -> Route:
+    """The road from a transaction to the bus: the broker's own queue table, or the local queues at once."""
+    if settings.amqp_url is not None:
+        return to_broker
+    return to_local_bus(LocalBus(database, topology(), timedelta(seconds=30)))

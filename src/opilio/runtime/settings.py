@@ -140,6 +140,10 @@ class Settings(BaseSettings):
         return parse_allow(self.crawl_allow_private)
 
     @property
+    def webhook_allow(self) -> AllowList:
+        return parse_allow(self.webhook_allow_private)
+
+    @property
     def blobs(self) -> str:
         return self.blobs_url or f"file://{(self.data_dir / 'blobs').absolute()}"
 

@@ -3,7 +3,7 @@
 import asyncio
 from datetime import timedelta
 
-from crawl.conftest import Farm
+from crawl.farm import Farm
 
 
 async def test_it_works(farm: Farm) -> None:

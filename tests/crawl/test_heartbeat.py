@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from crawl.conftest import Farm, held, refused, said
+from crawl.farm import Farm, held, refused, said
 
 from opilio.crawl.job import MAX_EXTENSION, extended_until
 

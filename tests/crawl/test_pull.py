@@ -4,7 +4,7 @@ import asyncio
 from datetime import timedelta
 from uuid import UUID
 
-from crawl.conftest import Farm, FarmMaker
+from crawl.farm import Farm, FarmMaker
 
 from opilio.crawl.leasing import Pull
 

@@ -4,7 +4,7 @@ import asyncio
 from uuid import UUID, uuid4
 
 import pytest
-from crawl.conftest import Farm, refused, said
+from crawl.farm import Farm, refused, said
 
 from opilio.crawl.acting import Acted
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 from uuid import UUID, uuid4
 
 import msgspec
-from crawl.conftest import Farm, refused, said
+from crawl.farm import Farm, refused, said
 
 from opilio.contracts.bot_api import PulledJob
 from opilio.contracts.policies import PolicyPatch

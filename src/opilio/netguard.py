@@ -1,47 +1,215 @@
-"""Which addresses may be reached: the public internet, and what an operator allowed by name."""
+"""Which addresses Opilio may talk to when a user names the host (SSRF).
 
+The address rule is pure: `is_public` says whether an address is one of the open internet, `AllowList` adds
+what the operator permits by name. `GuardedTransport` applies it where it counts: at connection time, on the
+resolved address, to which the connection then goes. A name that resolved to a public address a moment ago
+and to a private one now (DNS rebinding) is refused like any other private one.
+"""
+
+import asyncio
 import ipaddress
-from dataclasses import dataclass, field
+import socket
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+import anyio
+import httpcore2
+import httpx2
+from httpcore2 import AnyIOBackend, AsyncNetworkBackend, AsyncNetworkStream
 
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-# Prefixes that carry an IPv4 address in their last 32 bits: IPv4-compatible, NAT64.
-_CARRIERS = (ipaddress.IPv6Network("::/96"), ipaddress.IPv6Network("64:ff9b::/96"))
-
-
-def is_public(address: Address) -> bool:
-    """Whether an address is on the public internet, seen through every way of wrapping IPv4 in IPv6."""
-    if isinstance(address, ipaddress.IPv6Address):
-        inner = _carried(address)
-        if inner is not None:
-            return is_public(inner)
-    return address.is_global and not address.is_multicast
+# What the IANA registries keep for special use. Written out, because `is_private` and `is_global` have
+# changed their minds between versions of Python, and leave out shared (CGNAT) and transition addresses.
+_RESERVED: tuple[Network, ...] = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        "0.0.0.0/8",  # this network
+        "10.0.0.0/8",  # private
+        "100.64.0.0/10",  # shared address space: carrier-grade NAT
+        "127.0.0.0/8",  # loopback
+        "169.254.0.0/16",  # link-local, with the metadata service of every cloud
+        "172.16.0.0/12",  # private
+        "192.0.0.0/24",  # protocol assignments, with another metadata service
+        "192.0.2.0/24",  # documentation
+        "192.31.196.0/24",  # AS112
+        "192.52.193.0/24",  # AMT
+        "192.88.99.0/24",  # 6to4 relays
+        "192.168.0.0/16",  # private
+        "192.175.48.0/24",  # AS112
+        "198.18.0.0/15",  # benchmarking
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",  # reserved, and the broadcast address
+        "168.63.129.16/32",  # a cloud's own wire server: public by its number alone
+        "::/96",  # unspecified, loopback, IPv4-compatible
+        "64:ff9b:1::/48",  # NAT64 of a local network
+        "100::/64",  # discard
+        "2001::/23",  # protocol assignments: Teredo, ORCHID, benchmarking
+        "2001:db8::/32",  # documentation
+        "2620:4f:8000::/48",  # AS112
+        "3fff::/20",  # documentation
+        "5f00::/16",  # segment routing
+        "fc00::/7",  # unique local, with metadata services
+        "fe80::/10",  # link-local
+        "fec0::/10",  # site-local
+        "ff00::/8",  # multicast
+    )
+)
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 def _carried(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    if any(address in carrier for carrier in _CARRIERS):
+    """The IPv4 address that an IPv6 address stands for: mapped, 6to4 or NAT64."""
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address.sixtofour is not None:
+        return address.sixtofour
+    if address in _NAT64:
         return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
+    return None
+
+
+def _parse(address: str | Address) -> Address:
+    return ipaddress.ip_address(address.partition("%")[0]) if isinstance(address, str) else address
+
+
+def effective(address: str | Address) -> Address:
+    """The address that is really reached: an IPv4 address in IPv6 clothing is taken out of it."""
+    parsed = _parse(address)
+    carried = _carried(parsed) if isinstance(parsed, ipaddress.IPv6Address) else None
+    return carried or parsed
+
+
+def is_public(address: str | Address) -> bool:
+    """Whether an address belongs to the open internet; what is no address is not public."""
+    try:
+        real = effective(address)
+    except ValueError:
+        return False
+    return not any(real in network for network in _RESERVED)
 
 
 @dataclass(frozen=True, slots=True)
 class AllowList:
-    """Private addresses that an operator allowed."""
+    """Public addresses, and the others that an operator permits: all of them, or some networks."""
 
     everything: bool = False
-    networks: tuple[Network, ...] = field(default=())
+    networks: tuple[Network, ...] = ()
 
-    def permits(self, address: Address) -> bool:
-        return is_public(address) or self.everything or any(address in network for network in self.networks)
+    def permits(self, address: str | Address) -> bool:
+        if self.everything or is_public(address):
+            return True
+        try:
+            real = effective(address)
+        except ValueError:
+            return False
+        return any(real in network for network in self.networks)
+
+    def permits_host(self, host: str) -> bool:
+        """Judges a host that is itself an address; a name is judged when it is connected to."""
+        literal = literal_address(host)
+        return literal is None or self.permits(literal)
 
 
-def parse_allow(text: str) -> AllowList:
-    """`true`, or CIDRs separated by commas; empty allows nothing private."""
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    if [word.lower() for word in words] == ["true"]:
+PUBLIC_ONLY = AllowList()
+
+
+def parse_allow(text: str | Iterable[str]) -> AllowList:
+    """Reads `true`, `false`, nothing, or networks like `10.0.0.0/8, 127.0.0.1`."""
+    parts = text.replace(",", " ").split() if isinstance(text, str) else list(text)
+    if not parts or [part.lower() for part in parts] in (["false"], ["0"], ["no"]):
+        return PUBLIC_ONLY
+    if [part.lower() for part in parts] in (["true"], ["1"], ["yes"]):
         return AllowList(everything=True)
-    return AllowList(
-        networks=tuple(ipaddress.ip_network(word, strict=False) for word in words if word.lower() != "false")
+    return AllowList(networks=tuple(ipaddress.ip_network(part, strict=False) for part in parts))
+
+
+def literal_address(host: str) -> Address | None:
+    """The address that a host literally is: `[::1]` and, as every resolver reads them, `127.1` and `0x7f000001`."""
+    bare = host.strip("[]").partition("%")[0]
+    try:
+        return ipaddress.ip_address(bare)
+    except ValueError:
+        pass
+    try:
+        return ipaddress.IPv4Address(socket.inet_aton(bare))
+    except (OSError, UnicodeError):
+        return None
+
+
+class AddressRefused(httpcore2.ConnectError):
+    """The host has no address that may be connected to."""
+
+
+# A name server that does not answer holds a thread for seconds: enough of them that one bad name delays no other.
+_RESOLVERS = ThreadPoolExecutor(max_workers=64, thread_name_prefix="opilio-dns")
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    """Every address of a host, in the resolver's order of preference."""
+    if (literal := literal_address(host)) is not None:
+        return [str(literal)]
+    found = await asyncio.get_running_loop().run_in_executor(
+        _RESOLVERS, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     )
+    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+
+
+class GuardedBackend(AsyncNetworkBackend):
+    """Resolves, judges every address, and connects to one that passed, never to the name."""
+
+    def __init__(self, allow: AllowList) -> None:
+        self._allow = allow
+        self._backend = AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 (the interface of httpcore)
+        local_address: str | None = None,
+        socket_options: Any = None,
+    ) -> AsyncNetworkStream:
+        try:
+            with anyio.fail_after(timeout):
+                addresses = await resolve(host, port)
+        except TimeoutError as error:
+            raise httpcore2.ConnectTimeout(f"{host} could not be resolved in time") from error
+        except (OSError, UnicodeError) as error:
+            raise httpcore2.ConnectError(f"{host} could not be resolved: {error}") from error
+        permitted = [address for address in addresses if self._allow.permits(address)]
+        if not permitted:
+            raise AddressRefused(f"{host} is at {', '.join(addresses)}: a private or reserved address")
+        return await self._first(permitted, port, timeout, local_address, socket_options)
+
+    async def _first(
+        self, addresses: list[str], port: int, limit: float | None, local: str | None, options: Any
+    ) -> AsyncNetworkStream:
+        for address in addresses[:-1]:
+            try:
+                return await self._backend.connect_tcp(address, port, limit, local, options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                continue
+        return await self._backend.connect_tcp(addresses[-1], port, limit, local, options)
+
+    async def sleep(self, seconds: float) -> None:
+        await self._backend.sleep(seconds)
+
+
+class GuardedTransport(httpx2.AsyncHTTPTransport):
+    """An HTTP transport that can reach permitted addresses only; proxies of the environment are not used."""
+
+    def __init__(self, allow: AllowList, *, connections: int = 256, keepalive: int = 64) -> None:
+        super().__init__(trust_env=False)
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=httpx2.create_ssl_context(trust_env=False),
+            max_connections=connections,
+            max_keepalive_connections=keepalive,
+            keepalive_expiry=15,
+            network_backend=GuardedBackend(allow),
+        )

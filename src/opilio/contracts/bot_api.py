@@ -63,7 +63,7 @@ class Outcome(Request, kw_only=True):
     job_id: UUID
     success: bool
     lock_token: UUID | None = None
-    price: ExactNumber = msgspec.Raw(b"null")
+    price: ExactNumber = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
     currency: (
         Annotated[str, Meta(pattern=r"^[A-Za-z]{3}$", description="ISO 4217, three letters.")] | None
     ) = None

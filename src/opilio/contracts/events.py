@@ -46,7 +46,7 @@ class JobFailed(msgspec.Struct, kw_only=True):
     bot_id: str | None
 
 
-class CloudEvent(msgspec.Struct, kw_only=True, omit_defaults=True):
+class CloudEvent(msgspec.Struct, kw_only=True):
     """The envelope of an event on the bus and in webhooks."""
 
     id: str
@@ -57,5 +57,5 @@ class CloudEvent(msgspec.Struct, kw_only=True, omit_defaults=True):
     data: Any
     specversion: Literal["1.0"] = "1.0"
     datacontenttype: Literal["application/json"] = "application/json"
-    dataschema: str | None = None
-    traceparent: str | None = None
+    dataschema: str | msgspec.UnsetType = msgspec.UNSET
+    traceparent: str | msgspec.UnsetType = msgspec.UNSET

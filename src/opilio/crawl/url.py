@@ -1,20 +1,17 @@
 """What URL a policy may have, and the one form it is kept in."""
 
-import ipaddress
 import re
-import socket
 from dataclasses import dataclass
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import idna
 
 from opilio.errors import Invalid
-from opilio.netguard import Address, AllowList
+from opilio.netguard import Address, AllowList, literal_address
 
 MAX_LENGTH = 2048
 _DEFAULT_PORT = {"http": 80, "https": 443}
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\]")
-_NUMBERS = re.compile(r"^[0-9a-fx.]+$", re.IGNORECASE)
 _NUMBER = re.compile(r"^([0-9]+|0x[0-9a-f]*)$")
 _LABEL = re.compile(r"^(?!-)[a-z0-9_-]{1,63}(?<!-)$")
 _LOCAL_NAMES = ("localhost", "local", "internal", "localdomain", "home.arpa")
@@ -60,7 +57,7 @@ def normalise(text: str, allow: AllowList) -> CrawlUrl:
 
 def _host(name: str, allow: AllowList) -> str:
     host = _ascii("url", name)  # first, because some characters become digits and dots on the way
-    address = _address(host)
+    address = literal_address(host)
     if address is not None:
         if not allow.permits(address):
             raise Invalid(
@@ -82,20 +79,6 @@ def _is_name(host: str) -> bool:
     return len(host) <= 253 and all(_LABEL.match(label) for label in labels) and not _NUMBER.match(labels[-1])
 
 
-def _address(name: str) -> Address | None:
-    """An IP address in any of the spellings that network libraries take, 127.1 and 0x7f000001 among them."""
-    try:
-        return ipaddress.ip_address(name.partition("%")[0])
-    except ValueError:
-        pass
-    if not _NUMBERS.match(name):
-        return None
-    try:
-        return ipaddress.IPv4Address(socket.inet_aton(name))
-    except OSError:
-        return None
-
-
 def _spelled(address: Address) -> str:
     return f"[{address}]" if address.version == 6 else str(address)
 
@@ -112,7 +95,7 @@ def _ascii(field: str, name: str) -> str:
 def domain_name(text: str) -> str:
     """The domain filter of a pull: a bare host name, in the form hosts are kept in."""
     host = _ascii("domain", text.strip())
-    address = _address(host.removeprefix("[").removesuffix("]"))
+    address = literal_address(host.removeprefix("[").removesuffix("]"))
     if address is not None:
         return _spelled(address)
     if not _is_name(host):

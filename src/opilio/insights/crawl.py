@@ -1,9 +1,8 @@
 """Questions about policies, jobs, results, hosts and bots."""
 
 import base64
-import binascii
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 from uuid import UUID
@@ -24,7 +23,7 @@ from opilio.contracts.management import (
     TimelineRow,
     Why,
 )
-from opilio.contracts.policies import Policy
+from opilio.contracts.policies import Policy, PolicyInput
 from opilio.crawl.politeness import Limits
 from opilio.crawl.priority import Rules
 from opilio.errors import Invalid, NotFound
@@ -72,6 +71,13 @@ class CrawlInsights:
         if row is None:
             raise NotFound(f"there is no policy {policy_id}")
         return Policy(**row)
+
+    async def export(self, *, batch: int = 5_000) -> AsyncIterator[list[PolicyInput]]:
+        """Every policy, oldest first, as an import reads it."""
+        after: UUID | None = None
+        while rows := await self._db.fetch(_Q.policies_to_export, after=after, most=batch):
+            yield [PolicyInput(**{name: row[name] for name in PolicyInput.__struct_fields__}) for row in rows]
+            after = rows[-1]["policy_id"]
 
     async def policy_why(self, policy_id: UUID) -> Why:
         row = await self._db.row(_Q.why_facts, policy_id=policy_id)
@@ -278,7 +284,7 @@ def _text(cursor: str | None) -> str | None:
         return None
     try:
         return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # not ASCII, not base64, or not text
         raise Invalid("cursor", "is not a cursor that this list gave out") from None
 
 

@@ -1,0 +1,1 @@
+"""The HTTP face: bot API, management API, documents, login."""

@@ -4,15 +4,15 @@ insert into host as h (name, max_concurrent, min_delay_seconds, gated)
 values (:name::text, :max_concurrent::int, :min_delay_seconds::float8, :gated::boolean)
 on conflict (name) do update set
   max_concurrent = excluded.max_concurrent, min_delay_seconds = excluded.min_delay_seconds,
-  gated = excluded.gated or h.cooling_until > now(), next_at = '-infinity'
+  gated = excluded.gated or h.cooling_until > now(), next_at = 'epoch'
 returning host_id;
 
 -- name: park_jobs
 -- Moves waiting jobs of a host behind its gate, a batch at a time; a pull that meets them does the same.
-with some as materialized (
+with batch as materialized (
   select j.job_id from job_active j where j.host_id = :host_id::int and j.place = 'free' limit :most::int for update skip locked),
 parked as (
-  update job_active j set place = 'gated' from some where j.job_id = some.job_id returning j.host_id, j.queue, j.priority),
+  update job_active j set place = 'gated' from batch where j.job_id = batch.job_id returning j.host_id, j.queue, j.priority),
 woken as (
   insert into gate as g (host_id, queue, top_priority, open_at)
   select p.host_id, p.queue, max(p.priority), now() from parked p group by p.host_id, p.queue order by 1, 2

@@ -20,6 +20,14 @@ select p.policy_id as id, p.url, h.name as host, s.enabled, p.frequency_hours, p
 from policy p join host h on h.host_id = p.host_id join policy_state s on s.policy_id = p.policy_id
 where p.policy_id = :policy_id::uuid and p.deleted_at is null;
 
+-- name: policies_to_export
+-- Policies as an import reads them, oldest first: the queue as the user set it, not as the rule engine chose.
+select p.policy_id, p.url, s.enabled, p.frequency_hours, p.priority, p.max_retries, p.retry_backoff_minutes,
+       p.timeout_minutes, p.queue, p.crawl_config, p.rule_set, p.hot, p.labels, s.next_run_at
+from policy p join policy_state s on s.policy_id = p.policy_id
+where p.deleted_at is null and (:after::uuid is null or p.policy_id > :after::uuid)
+order by p.policy_id limit :most::int;
+
 -- name: policy_id_of_url
 -- The policy of a URL, deleted ones last.
 select policy_id from policy where url = :url::text order by deleted_at desc nulls first limit 1;
@@ -127,7 +135,7 @@ order by b.bot_id limit :most::int;
 -- name: why_facts
 -- All that decides whether a policy is crawled now.
 select s.enabled, s.next_run_at, p.deleted_at, p.job_queue, h.name as host, h.max_concurrent, h.min_delay_seconds, h.next_at,
-       h.cooling_until, h.cooling_reason, j.job_id, j.place, j.queue, j.run_at, j.retry_count, j.max_retries, j.locked_by,
+       h.cooling_until, h.cooling_reason, j.job_id, j.place, j.queue, nullif(j.run_at, 'infinity') as run_at, j.retry_count, j.max_retries, j.locked_by,
        j.locked_until,
        (select count(*) from job_active x
         where x.queue = any('{http,js,special}') and x.host_id = p.host_id and x.place = 'locked')::int as held,

@@ -26,8 +26,8 @@ create table host (
   name_reversed      text generated always as (reverse(name)) stored,
   max_concurrent     int check (max_concurrent > 0),
   min_delay_seconds  double precision check (min_delay_seconds >= 0),
-  next_at            timestamptz not null default '-infinity',  -- earliest next hand-out, where a delay is set
-  cooling_until      timestamptz not null default '-infinity',
+  next_at            timestamptz not null default 'epoch',  -- earliest next hand-out, where a delay is set
+  cooling_until      timestamptz not null default 'epoch',
   cooling_reason     text,
   strikes            smallint not null default 0,               -- consecutive coolings
   gated              boolean not null default false,            -- has limits of its own, or was cooled

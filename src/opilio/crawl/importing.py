@@ -1,0 +1,318 @@
+"""Reads files of policies row by row: CSV, JSON lines, sitemaps, plain lists of URLs.
+
+Reading is pure and streams. A row that cannot be read is answered as rejected, with the reason, and costs its
+neighbours nothing; `Invalid` is raised only where no row can be read at all: no header, not XML, not a sitemap.
+Rows are counted from 1: lines of a JSONL file or a list, rows below the header of a CSV file, `<url>`s of a sitemap.
+"""
+
+import csv
+import re
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from itertools import chain, islice
+from typing import Any, Protocol, TypeAlias
+from xml.parsers import expat
+
+import msgspec
+from msgspec import UNSET
+
+from opilio.contracts.policies import ImportRow, PolicyPatch
+from opilio.crawl.policies import Draft
+from opilio.errors import Invalid
+
+Reading: TypeAlias = Draft | ImportRow
+
+FIELDS = PolicyPatch.__struct_fields__
+BATCH = 5_000
+_LARGEST_SITEMAP = 64 * 1024 * 1024  # the protocol's own limit is 50 MB
+_GZIP = b"\x1f\x8b"
+_BOM = "\ufeff"
+
+
+# ── CSV ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_csv(lines: Iterable[str]) -> Iterator[Reading]:
+    """A header with the names of the fields, then a policy a row; an empty cell says nothing."""
+    lines = iter(lines)
+    first = next(lines, "").removeprefix(_BOM)
+    table = csv.reader(chain([first], lines), delimiter=_delimiter(first), strict=True)
+    try:
+        header = _header(next(table, []))
+    except csv.Error as error:
+        raise Invalid("header", f"cannot be read: {error}") from None
+    for row, cells in enumerate(_rows(table), 1):
+        if isinstance(cells, csv.Error):
+            yield _rejected(row, None, f"cannot be read: {cells}")
+        else:
+            yield _from_cells(row, header, cells)
+
+
+def _delimiter(header: str) -> str:
+    """Spreadsheets of some countries write semicolons, and what is copied from one has tabs."""
+    return max(",;\t", key=header.count)
+
+
+def _header(cells: list[str]) -> list[str]:
+    names = [cell.strip() for cell in cells]
+    if "url" not in names:
+        raise Invalid("header", f"names no column url; a policy has the fields {', '.join(FIELDS)}")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise Invalid("header", f"names {', '.join(twice)} twice")
+    return names
+
+
+def _rows(table: Iterator[list[str]]) -> Iterator[list[str] | csv.Error]:
+    """Rows, and in the place of a broken one its error: the reader goes on behind it."""
+    while True:
+        try:
+            cells = next(table)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield error
+            continue
+        if cells:  # a blank line is no row
+            yield cells
+
+
+def _from_cells(row: int, header: list[str], cells: list[str]) -> Reading:
+    if len(cells) != len(header):
+        return _rejected(row, None, f"has {len(cells)} cells; the header names {len(header)} columns")
+    said = {name: cell.strip() for name, cell in zip(header, cells, strict=True) if cell.strip()}
+    url = said.get("url")
+    unknown = [name for name in header if name not in FIELDS]
+    if unknown:
+        return _rejected(row, url, _unknown(unknown[0]))
+    values: dict[str, Any] = {}
+    for name, cell in said.items():
+        try:
+            values[name] = _FROM_TEXT[name](cell)
+        except (ValueError, RecursionError):
+            return _rejected(row, url, f"{name}: {cell[:40]!r} is not {_WANTED[name]}")
+    return _from_values(row, url, values)
+
+
+def _boolean(cell: str) -> bool:
+    """Spreadsheets write TRUE and FALSE."""
+    return _truth(cell.lower())
+
+
+_truth = msgspec.json.Decoder(bool).decode
+_json = msgspec.json.decode
+_whole = msgspec.json.Decoder(int).decode
+_number = msgspec.json.Decoder(float).decode
+_object = msgspec.json.Decoder(dict[str, Any]).decode
+_FROM_TEXT: dict[str, Callable[[str], Any]] = {
+    "url": str,
+    "enabled": _boolean,
+    "frequency_hours": _number,
+    "priority": _whole,
+    "max_retries": _whole,
+    "retry_backoff_minutes": _number,
+    "timeout_minutes": _number,
+    "queue": str,
+    "crawl_config": _object,
+    "rule_set": _object,
+    "hot": _boolean,
+    "labels": _object,
+    "next_run_at": str,
+}
+_WANTED = {
+    name: {
+        _boolean: "true or false",
+        _number: "a number",
+        _whole: "a whole number",
+        _object: "a JSON object",
+    }.get(parse, "text")
+    for name, parse in _FROM_TEXT.items()
+}
+
+
+# ── JSON lines, lists ────────────────────────────────────────────────────────────────────────────
+
+
+def read_jsonl(lines: Iterable[str]) -> Iterator[Reading]:
+    """A policy a line, as an object with the fields of the API."""
+    for row, line in enumerate(lines, 1):
+        text = line.removeprefix(_BOM).strip() if row == 1 else line.strip()
+        if text:
+            yield _from_line(row, text)
+
+
+def _from_line(row: int, text: str) -> Reading:
+    try:
+        value = _json(text)
+    except RecursionError:
+        return _rejected(row, None, "is nested too deeply")
+    except (msgspec.DecodeError, UnicodeError) as error:
+        return _rejected(row, None, f"is not JSON: {error}")
+    return _from_values(row, _url_of(value), value)
+
+
+def _url_of(value: Any) -> str | None:
+    url = value.get("url") if isinstance(value, Mapping) else None
+    return url if isinstance(url, str) else None
+
+
+def read_urls(lines: Iterable[str]) -> Iterator[Reading]:
+    """A URL a line; blank lines and lines that begin with # are skipped."""
+    for row, line in enumerate(lines, 1):
+        url = line.removeprefix(_BOM).strip()
+        if url and not url.startswith("#"):
+            yield Draft(row, url, PolicyPatch(url=url))
+
+
+# ── sitemaps ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_sitemap(data: bytes) -> Iterator[Reading]:
+    """The URLs of a sitemap, plain or gzipped. What a site says of its own priority is not the operator's word."""
+    for row, text in enumerate(_Sitemap().locations(_unzipped(data)), 1):
+        url = text.strip()
+        yield (
+            Draft(row, url, PolicyPatch(url=url))
+            if url
+            else _rejected(row, None, "url: <loc> is missing or empty")
+        )
+
+
+def _unzipped(data: bytes) -> bytes:
+    if not data.startswith(_GZIP):
+        return data
+    inflater = zlib.decompressobj(wbits=31)
+    try:
+        plain = inflater.decompress(data, _LARGEST_SITEMAP)
+    except zlib.error as error:
+        raise Invalid("sitemap", f"is not whole: {error}") from None
+    if inflater.unconsumed_tail:
+        raise Invalid("sitemap", "is larger than 64 MiB; split it")
+    if not inflater.eof:
+        raise Invalid("sitemap", "is not whole: it ends too early")
+    return plain
+
+
+class _Sitemap:
+    """Takes `<loc>` from `urlset/url/loc` and nothing else: images and translations have a `loc` of their own."""
+
+    def __init__(self) -> None:
+        self._path: list[str] = []
+        self._space = ""
+        self._text: list[str] | None = None
+        self._found: list[str] = []
+
+    def locations(self, data: bytes) -> list[str]:
+        parser = expat.ParserCreate(namespace_separator=" ")
+        parser.buffer_text = True
+        parser.StartDoctypeDeclHandler = _no_doctype
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self._characters
+        try:
+            parser.Parse(data, True)
+        except (expat.ExpatError, UnicodeError, LookupError, ValueError) as error:
+            raise Invalid("sitemap", f"is not XML that can be read: {error}") from None
+        return self._found
+
+    def _start(self, name: str, _attributes: dict[str, str]) -> None:
+        space, _, local = name.rpartition(" ")
+        if not self._path:
+            self._space = space
+            _must_be_urlset(local)
+        self._path.append(local if space == self._space else "")
+        if self._path == ["urlset", "url"]:
+            self._found.append("")
+        if self._path == ["urlset", "url", "loc"]:
+            self._text = []
+
+    def _characters(self, text: str) -> None:
+        if self._text is not None:
+            self._text.append(text)
+
+    def _end(self, _name: str) -> None:
+        if self._path == ["urlset", "url", "loc"] and self._text is not None:
+            self._found[-1] = "".join(self._text)
+            self._text = None
+        self._path.pop()
+
+
+def _no_doctype(*_: Any) -> None:
+    raise Invalid("sitemap", "carries a DOCTYPE, which a sitemap does not need and which can be an attack")
+
+
+def _must_be_urlset(root: str) -> None:
+    if root == "sitemapindex":
+        raise Invalid("sitemap", "is an index of sitemaps; import each of the files that it names")
+    if root != "urlset":
+        raise Invalid("sitemap", f"begins with <{root[:40]}>; a sitemap begins with <urlset>")
+
+
+# ── values ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_values(rows: Iterable[Mapping[str, Any]]) -> Iterator[Reading]:
+    """Policies that are in memory already, a mapping each."""
+    for row, values in enumerate(rows, 1):
+        yield _from_values(row, _url_of(values), values)
+
+
+# ── shared ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _from_values(row: int, url: str | None, values: Any) -> Reading:
+    try:
+        return _draft(row, msgspec.convert(values, PolicyPatch))
+    except msgspec.ValidationError as error:
+        return _rejected(row, url, _in_words(error))
+
+
+def _draft(row: int, patch: PolicyPatch) -> Reading:
+    if patch.url is UNSET:
+        return _rejected(row, None, "url: is missing")
+    if patch.next_run_at is not UNSET and patch.next_run_at.tzinfo is None:
+        return _rejected(row, patch.url, "next_run_at: needs a time zone, as in 2030-01-31T08:00:00Z")
+    return Draft(row, patch.url, patch)
+
+
+def _rejected(row: int, url: str | None, error: str) -> ImportRow:
+    return ImportRow(row=row, url=url, status="rejected", error=error)
+
+
+def _unknown(name: str) -> str:
+    return f"{name[:40]}: is no field of a policy; the fields are {', '.join(FIELDS)}"
+
+
+_AT = re.compile(r"^(?P<what>.*) - at `(?:key in )?\$\.?(?P<field>.*)`$", re.DOTALL)
+_STRANGE = re.compile(r"^Object contains unknown field `(?P<name>.*)`", re.DOTALL)
+
+
+def _in_words(error: msgspec.ValidationError) -> str:
+    """`Expected `int` - at `$.priority`` → `priority: expected `int``."""
+    text = str(error)
+    if strange := _STRANGE.match(text):
+        return _unknown(strange["name"])
+    found = _AT.match(text)
+    what = found["what"] if found else text
+    what = what[0].lower() + what[1:]
+    return f"{found['field']}: {what}" if found and found["field"] else what
+
+
+# ── saving ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Savings(Protocol):
+    """Where drafts go: `Policies`."""
+
+    async def import_drafts(self, drafts: Iterable[Draft]) -> list[ImportRow]: ...
+
+
+async def import_rows(
+    policies: Savings, readings: Iterable[Reading], *, batch: int = BATCH
+) -> AsyncIterator[list[ImportRow]]:
+    """Saves what was read, a batch at a time, and answers every row in the order of the file."""
+    source = iter(readings)
+    while chunk := list(islice(source, batch)):
+        rejected = [reading for reading in chunk if isinstance(reading, ImportRow)]
+        saved = await policies.import_drafts(reading for reading in chunk if isinstance(reading, Draft))
+        yield sorted([*rejected, *saved], key=lambda answer: answer.row)

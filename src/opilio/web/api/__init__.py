@@ -1,0 +1,11 @@
+"""The management API under /api/v1."""
+
+from opilio.web.api.bots import BOTS
+from opilio.web.api.hosts import HOSTS
+from opilio.web.api.jobs import JOBS
+from opilio.web.api.policies import POLICIES
+from opilio.web.api.results import RESULTS
+
+MANAGEMENT = [
+    endpoint for registry in (POLICIES, JOBS, RESULTS, HOSTS, BOTS) for endpoint in registry.endpoints
+]

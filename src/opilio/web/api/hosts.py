@@ -1,0 +1,45 @@
+"""Hosts: how politely each is visited."""
+
+from typing import Any
+
+import msgspec
+
+from opilio.contracts.management import Host, LimitsRequest
+from opilio.crawl.politeness import Limits
+from opilio.web.api.shared import ListQuery
+from opilio.web.endpoint import Call, Registry
+
+HOSTS = Registry()
+
+
+@HOSTS.add(
+    "GET", "/api/v1/hosts", "read", "List hosts by name", query=ListQuery, answer=list[Host], tag="hosts"
+)
+async def list_hosts(call: Call) -> Any:
+    return await call.opilio.insights.hosts(limit=call.query.limit, cursor=call.query.cursor)
+
+
+@HOSTS.add(
+    "GET", "/api/v1/hosts/{host:str}", "read", "One host", answer=Host, errors=("not_found",), tag="hosts"
+)
+async def gethost_name(call: Call) -> Any:
+    return await call.opilio.insights.host(call.text("host").lower())
+
+
+@HOSTS.add(
+    "PUT",
+    "/api/v1/hosts/{host:str}",
+    "write",
+    "Set the limits of a host; what is left out falls back to the fleet's default",
+    body=LimitsRequest,
+    answer=Host,
+    tag="hosts",
+)
+async def puthost_name(call: Call) -> Any:
+    asked: LimitsRequest = call.body
+    host = await call.opilio.hosts.set_limits(
+        call.text("host"), Limits(asked.max_concurrent, asked.min_delay_seconds)
+    )
+    call.request.app.state.desk.work_appeared()
+    await call.opilio.entry.note(call.actor, "host.limits", host, msgspec.to_builtins(asked))
+    return await call.opilio.insights.host(host)

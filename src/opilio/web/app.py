@@ -1,0 +1,185 @@
+"""The ASGI application."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import structlog
+from litestar import Litestar, Response, get
+from litestar.enums import ScopeType
+from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+from opilio.errors import Refused, Unavailable
+from opilio.runtime import metrics
+from opilio.runtime.bootstrap import Opilio, open_opilio
+from opilio.runtime.logging import configure_logging
+from opilio.runtime.settings import load_settings
+from opilio.web.api import MANAGEMENT
+from opilio.web.bot_api import BOT_API
+from opilio.web.desk import Desk
+from opilio.web.documents import document_routes
+from opilio.web.endpoint import Endpoint
+from opilio.web.login import Attempts, login_routes
+from opilio.web.wire import AnyRequest, answer, refuse
+
+_log = structlog.get_logger(__name__)
+_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),
+)
+
+
+def endpoints() -> list[Endpoint]:
+    return [*BOT_API.endpoints, *MANAGEMENT]
+
+
+def create_app(opilio: Opilio) -> Litestar:
+    """An application around an Opilio that the caller opens and closes."""
+
+    @asynccontextmanager
+    async def lifespan(app: Litestar) -> AsyncIterator[None]:
+        async with serve_desk(app, opilio):
+            yield
+
+    return _litestar(lifespan)
+
+
+def from_environment() -> Litestar:
+    """What a server process loads: settings from the environment, opened and closed with the process."""
+    settings = load_settings()
+    configure_logging(settings)
+
+    @asynccontextmanager
+    async def lifespan(app: Litestar) -> AsyncIterator[None]:
+        async with open_opilio(settings) as opilio, serve_desk(app, opilio):
+            yield
+
+    return _litestar(lifespan)
+
+
+@asynccontextmanager
+async def serve_desk(app: Litestar, opilio: Opilio) -> AsyncIterator[None]:
+    """The desk, its books, and an ear for what other processes say."""
+    desk = Desk(opilio.database, opilio.leasing, opilio.settling)
+    app.state.opilio = opilio
+    app.state.desk = desk
+    app.state.attempts = Attempts()
+
+    def heard(channel: str, _payload: str) -> None:
+        if channel == "opilio_work":
+            desk.heard_of_work()
+        else:
+            opilio.entry.forget()
+
+    listener = await opilio.database.listen(["opilio_work", "opilio_access"], heard)
+    books = asyncio.create_task(desk.keep_books())
+    try:
+        yield
+    finally:
+        books.cancel()
+        await asyncio.gather(books, return_exceptions=True)
+        await desk.close_books()
+        await listener.close()
+
+
+def _litestar(lifespan: Callable[[Litestar], Any]) -> Litestar:
+    return Litestar(
+        route_handlers=[
+            *(endpoint.route() for endpoint in endpoints()),
+            *document_routes(),
+            *login_routes(),
+            healthz,
+            readyz,
+            metrics_page,
+        ],
+        lifespan=[lifespan],
+        openapi_config=None,
+        exception_handlers={Refused: _refused, HTTPException: _http_error, Exception: _crashed},
+        middleware=[_outermost],
+        logging_config=None,
+    )
+
+
+# ── health ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@get("/healthz", media_type="application/json")
+async def healthz() -> Response[bytes]:
+    """The process lives."""
+    return answer({"status": "ok"})
+
+
+@get("/readyz", media_type="application/json")
+async def readyz(request: AnyRequest) -> Response[bytes]:
+    """The process can serve: the database answers."""
+    try:
+        async with asyncio.timeout(3), request.app.state.opilio.database.session() as session:
+            await session.connection.fetchval("select 1")
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        refusal = Refused("unavailable", f"PostgreSQL does not answer: {error or type(error).__name__}")
+        return refuse(refusal, {"retry-after": "2"})
+    return answer({"status": "ready"})
+
+
+@get("/metrics", media_type="text/plain")
+async def metrics_page(request: AnyRequest) -> Response[bytes]:
+    body = await metrics.render(request.app.state.opilio.insights)
+    return Response(body, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+# ── errors ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _refused(_request: AnyRequest, error: Refused) -> Response[bytes]:
+    headers = {"www-authenticate": "Bearer"} if error.code == "unauthorized" else {}
+    if error.code in ("rate_limited", "unavailable"):
+        headers["retry-after"] = str((error.details or {}).get("retry_after", 1))
+    return refuse(error, headers)
+
+
+def _http_error(request: AnyRequest, error: HTTPException) -> Response[bytes]:
+    if isinstance(error, NotFoundException):
+        return refuse(
+            Refused("not_found", f"there is nothing at {request.url.path}; /schema lists what there is")
+        )
+    if isinstance(error, MethodNotAllowedException):
+        allow = next((value for name, value in (error.headers or {}).items() if name.lower() == "allow"), "")
+        refusal = Refused("method_not_allowed", f"{request.method} is not possible here; possible: {allow}")
+        return refuse(refusal, {"allow": allow})
+    return refuse(Refused("validation_error", error.detail))
+
+
+def _crashed(request: AnyRequest, error: Exception) -> Response[bytes]:
+    if isinstance(error, OSError | asyncpg.PostgresConnectionError | asyncpg.InterfaceError | Unavailable):
+        _log.warning("a dependency is away", path=request.url.path, error=str(error))
+        return refuse(Refused("unavailable", "the database is away; ask again"), {"retry-after": "2"})
+    if isinstance(error, asyncpg.TooManyConnectionsError | asyncpg.QueryCanceledError | TimeoutError):
+        return refuse(Refused("unavailable", "the server is busy; ask again"), {"retry-after": "2"})
+    _log.exception("a request failed", path=request.url.path, exc_info=error)
+    return refuse(Refused("internal_error", "something went wrong here; the log tells more"))
+
+
+def _outermost(app: ASGIApp) -> ASGIApp:
+    """A request id on everything, bound to the log, and headers that browsers should see."""
+
+    async def middleware(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != ScopeType.HTTP:
+            await app(scope, receive, send)
+            return
+        given = dict(scope["headers"]).get(b"x-request-id", b"")
+        request_id = given if 0 < len(given) <= 100 and given.isascii() else uuid.uuid4().hex.encode()
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *_HEADERS, (b"x-request-id", request_id)]
+            await send(message)
+
+        with structlog.contextvars.bound_contextvars(request_id=request_id.decode()):
+            await app(scope, receive, send_with_headers)
+
+    return middleware

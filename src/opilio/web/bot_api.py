@@ -1,0 +1,145 @@
+"""The bot API: pull, submit, batch, heartbeat, release."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from opilio.access.identity import Bot
+from opilio.contracts.bot_api import (
+    BatchAnswer,
+    BatchRequest,
+    DoneAnswer,
+    FailedAnswer,
+    HeldAnswer,
+    HeldJob,
+    HeldRequest,
+    ItemAnswer,
+    PullAnswer,
+    PullRequest,
+    RetryAnswer,
+    SubmitRequest,
+)
+from opilio.crawl.leasing import Pull
+from opilio.crawl.settling import Answer
+from opilio.crawl.submission import Claim, Submission, parse
+from opilio.crawl.url import domain_name
+from opilio.errors import Refused
+from opilio.web.endpoint import Call, Registry
+from opilio.web.wire import error_body
+
+BOT_API = Registry()
+_HELD_ERRORS = ("validation_error",)
+
+
+@BOT_API.add(
+    "POST",
+    "/api/crawl/pull",
+    "bot",
+    "Take jobs to crawl",
+    body=PullRequest,
+    answer=PullAnswer,
+    tag="bots",
+)
+async def pull(call: Call) -> Any:
+    asked: PullRequest = call.body
+    _speaks_for(call, asked.bot_id)
+    queues = tuple(sorted(set(asked.capabilities)))
+    domain = domain_name(asked.domain) if asked.domain is not None else None
+    desk = call.request.app.state.desk
+    return await desk.pull(Pull(asked.bot_id, asked.max_jobs, queues, domain), asked.wait_seconds)
+
+
+@BOT_API.add(
+    "POST",
+    "/api/crawl/submit",
+    "bot",
+    "Hand in what came of a job",
+    body=SubmitRequest,
+    answer=(DoneAnswer, RetryAnswer, FailedAnswer),
+    errors=("job_not_found", "not_assigned", "lock_expired", "invalid_state"),
+    tag="bots",
+)
+async def submit(call: Call) -> Any:
+    sent: SubmitRequest = call.body
+    _speaks_for(call, sent.bot_id)
+    found = await call.request.app.state.desk.submit(parse(sent.bot_id, sent))
+    if found.refusal is not None:
+        raise found.refusal
+    return found.data
+
+
+@BOT_API.add(
+    "POST",
+    "/api/crawl/submit/batch",
+    "bot",
+    "Hand in up to 100 results, each answered on its own",
+    body=BatchRequest,
+    answer=BatchAnswer,
+    tag="bots",
+    body_factor=4,
+)
+async def submit_batch(call: Call) -> Any:
+    sent: BatchRequest = call.body
+    _speaks_for(call, sent.bot_id)
+    read: list[Submission | Refused] = []
+    for outcome in sent.results:
+        try:
+            read.append(parse(sent.bot_id, outcome))
+        except Refused as refusal:
+            read.append(refusal)
+    good = [item for item in read if isinstance(item, Submission)]
+    answers = iter(await call.request.app.state.desk.submit_many(good) if good else [])
+    found = [next(answers) if isinstance(item, Submission) else Answer(refusal=item) for item in read]
+    return BatchAnswer(results=_items([outcome.job_id for outcome in sent.results], found))
+
+
+@BOT_API.add(
+    "POST",
+    "/api/crawl/heartbeat",
+    "bot",
+    "Extend the locks of long crawls",
+    body=HeldRequest,
+    answer=HeldAnswer,
+    tag="bots",
+)
+async def heartbeat(call: Call) -> Any:
+    held: HeldRequest = call.body
+    _speaks_for(call, held.bot_id)
+    answers = await call.opilio.settling.heartbeat(_claims(held.bot_id, held.jobs))
+    return HeldAnswer(jobs=_items([job.job_id for job in held.jobs], answers))
+
+
+@BOT_API.add(
+    "POST",
+    "/api/crawl/release",
+    "bot",
+    "Give jobs back unharmed",
+    body=HeldRequest,
+    answer=HeldAnswer,
+    tag="bots",
+)
+async def release(call: Call) -> Any:
+    held: HeldRequest = call.body
+    _speaks_for(call, held.bot_id)
+    answers = await call.opilio.settling.release(_claims(held.bot_id, held.jobs))
+    call.request.app.state.desk.work_appeared()
+    return HeldAnswer(jobs=_items([job.job_id for job in held.jobs], answers))
+
+
+def _speaks_for(call: Call, bot_id: str) -> None:
+    bot: Bot = call.who
+    bot.must_be(bot_id)
+
+
+def _claims(bot_id: str, jobs: Sequence[HeldJob]) -> list[Claim]:
+    return [Claim(bot_id, job.job_id, job.lock_token, b"") for job in jobs]
+
+
+def _items(job_ids: Sequence[Any], answers: Sequence[Answer]) -> list[ItemAnswer]:
+    return [
+        ItemAnswer(job_id=job_id, success=False, error=error_body(found.refusal))
+        if found.refusal is not None
+        else ItemAnswer(job_id=job_id, success=True, data=msgspec.Raw(found.data or b"{}"))
+        for job_id, found in zip(job_ids, answers, strict=True)
+    ]

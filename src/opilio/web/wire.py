@@ -1,0 +1,99 @@
+"""Bytes in, structs out, and back: strict decoding with the field named, one envelope for every answer."""
+
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, TypeVar
+
+import msgspec
+from litestar import Request, Response
+
+from opilio.contracts.envelope import STATUS_OF
+from opilio.errors import Invalid, Refused
+
+T = TypeVar("T")
+AnyRequest = Request[Any, Any, Any]
+JSON = "application/json"
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+_PATH = re.compile(r" - at `\$?([^`]*)`$")
+_FIELD = re.compile(r"(?:unknown|missing required) field `([^`]*)`")
+
+
+def envelope(data: Any) -> bytes:
+    """`{"success": true, "data": …}`; bytes are taken as JSON already."""
+    return b'{"success":true,"data":%b}' % (data if isinstance(data, bytes) else _encode(data))
+
+
+def answer(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response[bytes]:
+    return Response(envelope(data), status_code=status, media_type=JSON, headers=dict(headers or {}))
+
+
+def error_body(refusal: Refused) -> dict[str, Any]:
+    body = {"code": refusal.code, "message": refusal.message}
+    return body if refusal.details is None else body | {"details": refusal.details}
+
+
+def refuse(refusal: Refused, headers: Mapping[str, str] | None = None) -> Response[bytes]:
+    body = _encode({"success": False, "error": error_body(refusal)})
+    return Response(
+        body, status_code=STATUS_OF.get(refusal.code, 400), media_type=JSON, headers=dict(headers or {})
+    )
+
+
+def decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    """Numbers without a type of their own stay exact decimals."""
+    return msgspec.json.Decoder(kind, float_hook=Decimal)
+
+
+def decode(body: bytes, reader: msgspec.json.Decoder[T]) -> T:
+    try:
+        return reader.decode(body)
+    except msgspec.ValidationError as error:
+        raise named(error) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Invalid("body", f"is not valid JSON: {error}") from None
+    except RecursionError:
+        raise Invalid("body", "is nested too deeply") from None
+
+
+def read_query(request: AnyRequest, kind: type[T]) -> T:
+    """The query string as a struct: every value is text there, so numbers and booleans are read from it."""
+    given: dict[str, str] = {}
+    for name, value in request.query_params.multi_items():
+        if name in given:
+            raise Invalid(name, "is given twice")
+        if "\x00" in value or "\x00" in name:
+            raise Invalid(name.replace("\x00", "?"), "contains the character U+0000")
+        given[name] = value
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise named(error) from None
+
+
+def named(error: msgspec.ValidationError) -> Invalid:
+    """The message of msgspec, with the field that it speaks of."""
+    text = str(error)
+    where = _PATH.search(text)
+    path = where.group(1).lstrip(".") if where else ""
+    message = _PATH.sub("", text).replace("`", "")
+    field = _FIELD.search(text)
+    if field:
+        path = f"{path}.{field.group(1)}" if path else field.group(1)
+        message = "is not a known field" if "unknown" in text else "is required"
+    return Invalid(path or "body", message[0].lower() + message[1:])
+
+
+async def read_body(request: AnyRequest, most: int) -> bytes:
+    """The whole body, refused as soon as it is too large, whatever its header claims."""
+    too_large = Refused("payload_too_large", f"the body is larger than {most} bytes")
+    claimed = request.headers.get("content-length", "")
+    if claimed.isdigit() and int(claimed) > most:
+        raise too_large
+    chunks, size = [], 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > most:
+            raise too_large
+        chunks.append(chunk)
+    return b"".join(chunks)

@@ -1,0 +1,1 @@
+"""Real servers for the tests, each with its own ports and data, on loopback."""

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crawl.farm import Farm, FarmMaker
 
+from crawl.farm import Farm, FarmMaker
 from opilio.adapters.postgres import Database
 from opilio.clock import FixedClock
 from opilio.runtime.bootstrap import wire

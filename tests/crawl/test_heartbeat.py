@@ -3,7 +3,6 @@
 from datetime import timedelta
 
 from crawl.farm import Farm, held, refused, said
-
 from opilio.crawl.job import MAX_EXTENSION, extended_until
 
 

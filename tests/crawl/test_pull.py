@@ -5,7 +5,6 @@ from datetime import timedelta
 from uuid import UUID
 
 from crawl.farm import Farm, FarmMaker
-
 from opilio.crawl.leasing import Pull
 
 

@@ -4,8 +4,8 @@ import asyncio
 from uuid import UUID, uuid4
 
 import pytest
-from crawl.farm import Farm, refused, said
 
+from crawl.farm import Farm, refused, said
 from opilio.crawl.acting import Acted
 
 

@@ -6,8 +6,8 @@ from decimal import Decimal
 from uuid import UUID, uuid4
 
 import msgspec
-from crawl.farm import Farm, refused, said
 
+from crawl.farm import Farm, refused, said
 from opilio.contracts.bot_api import PulledJob
 from opilio.contracts.policies import PolicyPatch
 

@@ -21,10 +21,13 @@ woken as (
 select count(*) from parked;
 
 -- name: hosts_to_park
--- Gated hosts that still have jobs in the common queue.
-select h.host_id from host h
-where (h.gated or :fleet_gated::boolean) and exists (select 1 from job_active j where j.host_id = h.host_id and j.place = 'free')
-limit 100;
+-- Gated hosts that still have jobs in the common queue; under a fleet's limits that is whoever has any.
+(select h.host_id from host h
+ where h.gated and exists (select 1 from job_active j where j.host_id = h.host_id and j.place = 'free')
+ limit 100)
+union
+select j.host_id from (
+  select f.host_id from job_active f where f.place = 'free' and :fleet_gated::boolean limit 1000) j;
 
 -- name: open_gate
 -- New limits: look at the host again at once.

@@ -86,7 +86,7 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
         pages=pages,
         entry=Entry(database),
         policies=Policies(database, allow=settings.crawl_allow, clock=clock),
-        hosts=Hosts(database, fleet=fleet),
+        hosts=Hosts(database, fleet=fleet, clock=clock),
         scheduling=Scheduling(database, rules=rules, fleet=fleet, clock=clock),
         leasing=Leasing(database, fleet=fleet, clock=clock),
         settling=settling,

@@ -1,0 +1,104 @@
+"""One real PostgreSQL for the whole run, one fresh database for each test.
+
+The server starts once, also under pytest-xdist; the schema is migrated once, into a template; each test gets a
+copy of it in a few dozen milliseconds.
+"""
+
+import fcntl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+from opilio.adapters.postgres import Database, migrate
+from opilio.adapters.postgres.embedded import EmbeddedPostgres
+from opilio.clock import Clock
+from opilio.runtime.bootstrap import Opilio, wire
+from opilio.runtime.settings import Settings, load_settings
+
+TEMPLATE = "opilio_template"
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    with file.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def database_at(server_url: str, name: str) -> str:
+    return server_url.replace("/postgres?", f"/{name}?", 1)
+
+
+async def make_template(server_url: str) -> None:
+    connection = await asyncpg.connect(server_url)
+    try:
+        if await connection.fetchval("select 1 from pg_database where datname = $1", TEMPLATE):
+            return
+        # A test database is never recovered after a crash: what makes writes safe is only slow here.
+        for setting in ("fsync = off", "full_page_writes = off", "synchronous_commit = off"):
+            await connection.execute(f"alter system set {setting}")
+        await connection.execute("select pg_reload_conf()")
+        await connection.execute(f"create database {TEMPLATE}_new")
+        await migrate.upgrade(database_at(server_url, f"{TEMPLATE}_new"))
+        await connection.execute(f"alter database {TEMPLATE}_new rename to {TEMPLATE}")
+    finally:
+        await connection.close()
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A folder of this run, the same for all workers of pytest-xdist."""
+    own = tmp_path_factory.getbasetemp()
+    return own if worker_id == "master" else own.parent
+
+
+@pytest.fixture(scope="session")
+async def server_url(shared_folder: Path) -> AsyncIterator[str]:
+    """The maintenance database of the one PostgreSQL of this run."""
+    server = EmbeddedPostgres(shared_folder / "pg")
+    with locked(shared_folder / "pg.lock"):
+        url = server.start()
+        await make_template(url)
+    yield url
+    server.stop()
+
+
+@pytest.fixture
+async def database_url(server_url: str) -> AsyncIterator[str]:
+    """A fresh database with the newest schema."""
+    name = f"test_{uuid4().hex}"
+    connection = await asyncpg.connect(server_url)
+    try:
+        await connection.execute(f"create database {name} template {TEMPLATE}")
+        yield database_at(server_url, name)
+        await connection.execute(f"drop database {name} with (force)")
+    finally:
+        await connection.close()
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    database = await Database.connect(database_url)
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """The database's own clock; tests that travel in time override this with a FixedClock."""
+    return Clock()
+
+
+@pytest.fixture
+def settings(database_url: str, tmp_path: Path) -> Settings:
+    return load_settings(data_dir=tmp_path, database_url=database_url)
+
+
+@pytest.fixture
+def opilio(settings: Settings, database: Database, clock: Clock) -> Opilio:
+    """Everything wired, on a fresh database."""
+    return wire(settings, database, clock)

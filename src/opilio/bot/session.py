@@ -13,11 +13,11 @@ import msgspec
 from opilio.bot import report as reports
 from opilio.bot.client import ControlPlane
 from opilio.bot.errors import CrawlError, NotAllowed, Refused, ServerError
-from opilio.bot.failures import Failure, of_exception
+from opilio.bot.failures import Failure
 from opilio.bot.handlers import Handler, Scope, choose
 from opilio.bot.heartbeat import LockKeeper
 from opilio.bot.report import JobReport
-from opilio.bot.result import Result, failure, success
+from opilio.bot.result import Result, failure, outcome_of
 from opilio.bot.submitting import Submitter
 from opilio.contracts.bot_api import ItemAnswer, Outcome, PulledJob
 from opilio.contracts.codes import ErrorCode
@@ -211,7 +211,7 @@ class Session:
         self._crawling[job.lock_token] = task
         try:
             result = await self._call_handler(job)
-            return success(job, result, perf_counter() - started)
+            return outcome_of(job, result, perf_counter() - started)
         except asyncio.CancelledError:
             if job.lock_token in self._lost:
                 task.uncancel()
@@ -219,9 +219,9 @@ class Session:
             self._to_release.append(job)
             raise
         except Exception as error:  # noqa: BLE001  whatever the author's code raises becomes an error code
-            failed = of_exception(error)
-            _log_failure(job, failed, error)
-            return failure(job, failed, perf_counter() - started)
+            outcome = outcome_of(job, error, perf_counter() - started)
+            _log_failure(job, outcome, error)
+            return outcome
         finally:
             self._crawling.pop(job.lock_token, None)
             self._lost.discard(job.lock_token)
@@ -337,13 +337,13 @@ def _encoded(job: PulledJob, outcome: Outcome) -> bytes:
         return msgspec.json.encode(failure(job, failed, outcome.crawl_duration or 0))
 
 
-def _log_failure(job: PulledJob, failed: Failure, error: Exception) -> None:
-    unexpected = failed.code == ErrorCode.INTERNAL_ERROR
+def _log_failure(job: PulledJob, outcome: Outcome, error: Exception) -> None:
+    unexpected = outcome.error_code == ErrorCode.INTERNAL_ERROR
     log.log(
         logging.ERROR if unexpected else logging.INFO,
         "%s: %s (%s)",
         job.url,
-        failed.code,
-        failed.message,
+        outcome.error_code,
+        outcome.error_msg,
         exc_info=error if unexpected else None,
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from testkit import Site
 
-from opilio.bot.reference.chromium import find_browser
+from opilio.bot.reference.chromium import required_browser
 from opilio.loopback import Reply
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -45,7 +45,7 @@ async def test_httpx2(plane):
 
 
 async def test_playwright(plane, monkeypatch):
-    monkeypatch.setenv("CHROMIUM", find_browser())
+    monkeypatch.setenv("CHROMIUM", required_browser())
     async with Site().serving() as site, plane.serving() as server:
         job = plane.add(site.html("/p", DRAWN), queue="js", rule_set={"price": ".price"})
         await run_until_settled(plane, server, sys.executable, str(EXAMPLES / "playwright_bot.py"))

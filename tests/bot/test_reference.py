@@ -193,6 +193,17 @@ async def test_time_is_limited(site, crawler):
     assert await code_of(crawler, job(site.address + "/p", timeout_hint=0.1)) == "TIMEOUT"
 
 
+async def test_a_policy_may_give_a_page_more_time_than_the_bot_would(site):
+    async def slow(request):
+        await asyncio.sleep(0.3)
+        return Reply(200, PRODUCT.encode(), HTML)
+
+    site.pages["/p"] = slow
+    async with ReferenceCrawler(Options(allow=parse_allow("127.0.0.1/32"), timeout_seconds=0.1)) as impatient:
+        assert await code_of(impatient, job(site.address + "/p")) == "TIMEOUT"
+        assert (await impatient.crawl(job(site.address + "/p", timeout_hint=5))).title == "Lamp"
+
+
 async def test_headers_of_the_policy_are_sent_and_secrets_stay_at_home(site, crawler):
     async with Site().serving() as other:
         other.html("/p")

@@ -59,14 +59,14 @@ async def fake_server():
         await process.wait()
 
 
-async def no_op(server: str, token: str) -> None:
+async def no_op(server: str, token: str, bot_id: str | None = None) -> None:
     done = 0
 
     def count(report: JobReport) -> None:
         nonlocal done
         done += report.status == "done"
 
-    bot = Bot(server, token, concurrency=200, wait_seconds=1, observe=count)
+    bot = Bot(server, token, bot_id=bot_id, concurrency=200, wait_seconds=1, observe=count)
 
     @bot.handler()
     async def crawl(_: Job) -> Result:
@@ -110,12 +110,13 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--server")
     parser.add_argument("--token")
+    parser.add_argument("--bot-id")
     parser.add_argument("--fake", action="store_true", help=argparse.SUPPRESS)
     options, _ = parser.parse_known_args()
     if options.fake:
         await serve_fake()
     elif options.server:
-        await no_op(options.server, options.token)
+        await no_op(options.server, options.token, options.bot_id)
     else:
         async with fake_server() as (server, token):
             await no_op(server, token)

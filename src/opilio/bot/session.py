@@ -29,6 +29,7 @@ _MOST_PULLED = 100
 _IDLE_PAUSE = 1.0
 _LONGEST_IDLE_PAUSE = 30.0
 _RELEASE_TIMEOUT = 5.0
+_CANCEL_TIMEOUT = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +217,11 @@ class Session:
             if job.lock_token in self._lost:
                 task.uncancel()
                 return None
-            self._to_release.append(job)
-            raise
+            if self.stopping:
+                self._to_release.append(job)
+                raise
+            # Nobody here cancelled it: something in the handler did, and that is a failure like others.
+            return outcome_of(job, RuntimeError("the handler cancelled itself"), perf_counter() - started)
         except Exception as error:  # noqa: BLE001  whatever the author's code raises becomes an error code
             outcome = outcome_of(job, error, perf_counter() - started)
             _log_failure(job, outcome, error)
@@ -325,7 +329,8 @@ async def _finished(tasks: set[asyncio.Task[None]], patience: float) -> None:
     for task in left:
         task.cancel()
     if left:
-        await asyncio.wait(left)
+        # A handler that swallows its cancellation must not keep the bot from ending.
+        await asyncio.wait(left, timeout=_CANCEL_TIMEOUT)
 
 
 def _encoded(job: PulledJob, outcome: Outcome) -> bytes:

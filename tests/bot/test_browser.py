@@ -7,7 +7,7 @@ from testkit import HTML, Site, code_of, job
 
 from opilio.bot import Misconfigured
 from opilio.bot.reference import Options, ReferenceCrawler
-from opilio.bot.reference.chromium import find_browser
+from opilio.bot.reference.chromium import find_browser, required_browser
 from opilio.demo import demo_policies, serving_shop
 from opilio.demo.catalogue import product
 from opilio.loopback import Reply
@@ -22,7 +22,7 @@ RULES = {"price": ".price", "title": "h1", "in_stock": ".stock"}
 
 @pytest.fixture(scope="module")
 async def crawler():
-    options = Options(allow=parse_allow("127.0.0.1/32"), browser=find_browser(), timeout_seconds=20)
+    options = Options(allow=parse_allow("127.0.0.1/32"), browser=required_browser(), timeout_seconds=20)
     async with ReferenceCrawler(options) as crawler:
         yield crawler
 
@@ -120,4 +120,11 @@ async def test_time_is_limited(site, crawler):
 
 def test_a_browser_that_is_not_there_says_what_to_do():
     with pytest.raises(Misconfigured, match="--browser"):
-        find_browser("/no/such/browser")
+        required_browser("/no/such/browser")
+
+
+def test_without_playwright_there_is_no_browser(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert find_browser() is None
+    with pytest.raises(Misconfigured, match="Playwright is missing"):
+        required_browser()

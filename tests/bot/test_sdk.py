@@ -1,6 +1,8 @@
 """A bot at work: pull, crawl, submit, and what happens on the bad days."""
 
 import asyncio
+import subprocess
+import sys
 from decimal import Decimal
 
 import msgspec
@@ -26,7 +28,7 @@ async def test_it_works(plane, make_bot, reports):
     assert bytes(job.outcome.price) == b"19.90"
     assert (job.outcome.currency, job.outcome.title, job.outcome.in_stock) == ("EUR", "Lamp", True)
     assert job.outcome.crawl_duration >= 0
-    assert [report.status for report in reports] == ["done"]
+    assert [(report.status, str(report.price)) for report in reports] == [("done", "19.90")]
 
 
 async def test_results_are_batched(plane, make_bot):
@@ -129,6 +131,18 @@ async def test_a_bug_in_the_handler_does_not_stop_the_bot(plane, make_bot):
     assert plane.job(bad).status == "failed"
     assert plane.job(bad).retry_count == 1
     assert plane.job(bad).outcome.error_code == ErrorCode.INTERNAL_ERROR
+
+
+async def test_a_handler_that_cancels_itself_fails_like_any_other(plane, make_bot):
+    job_id = plane.add("https://shop.example/1", max_retries=0)
+    bot = make_bot()
+
+    @bot.handler()
+    async def crawl(job: Job) -> Result:
+        raise asyncio.CancelledError
+
+    await bot.serve(until_idle=True)
+    assert plane.job(job_id).outcome.error_code == ErrorCode.INTERNAL_ERROR
 
 
 async def test_concurrency_is_bounded(plane, make_bot):
@@ -376,3 +390,22 @@ async def test_the_same_plane_over_tcp(plane: FakeControlPlane):
         await bot.serve(until_idle=True)
     assert plane.job(job_id).status == "done"
     assert msgspec.json.decode(plane.job(job_id).outcome.price) == 19.9
+
+
+LIGHT = """
+import sys
+
+class OnlyTheLightInstall:
+    heavy = {"typer", "rich", "litestar", "extruct", "parsel", "playwright", "asyncpg", "pydantic", "lxml"}
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in self.heavy:
+            raise ImportError(name)
+
+sys.meta_path.insert(0, OnlyTheLightInstall())
+import opilio.bot, opilio.bot.testing
+"""
+
+
+def test_the_light_install_is_enough_for_the_sdk():
+    subprocess.run([sys.executable, "-c", LIGHT], check=True, timeout=30)

@@ -13,11 +13,11 @@ import msgspec
 from opilio.bot import report as reports
 from opilio.bot.client import ControlPlane
 from opilio.bot.errors import CrawlError, NotAllowed, Refused, ServerError
-from opilio.bot.failures import Failure, of_exception
+from opilio.bot.failures import Failure
 from opilio.bot.handlers import Handler, Scope, choose
 from opilio.bot.heartbeat import LockKeeper
 from opilio.bot.report import JobReport
-from opilio.bot.result import Result, failure, success
+from opilio.bot.result import Result, failure, outcome_of
 from opilio.bot.submitting import Submitter
 from opilio.contracts.bot_api import ItemAnswer, Outcome, PulledJob
 from opilio.contracts.codes import ErrorCode
@@ -29,6 +29,7 @@ _MOST_PULLED = 100
 _IDLE_PAUSE = 1.0
 _LONGEST_IDLE_PAUSE = 30.0
 _RELEASE_TIMEOUT = 5.0
+_CANCEL_TIMEOUT = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,17 +212,20 @@ class Session:
         self._crawling[job.lock_token] = task
         try:
             result = await self._call_handler(job)
-            return success(job, result, perf_counter() - started)
+            return outcome_of(job, result, perf_counter() - started)
         except asyncio.CancelledError:
             if job.lock_token in self._lost:
                 task.uncancel()
                 return None
-            self._to_release.append(job)
-            raise
+            if self.stopping:
+                self._to_release.append(job)
+                raise
+            # Nobody here cancelled it: something in the handler did, and that is a failure like others.
+            return outcome_of(job, RuntimeError("the handler cancelled itself"), perf_counter() - started)
         except Exception as error:  # noqa: BLE001  whatever the author's code raises becomes an error code
-            failed = of_exception(error)
-            _log_failure(job, failed, error)
-            return failure(job, failed, perf_counter() - started)
+            outcome = outcome_of(job, error, perf_counter() - started)
+            _log_failure(job, outcome, error)
+            return outcome
         finally:
             self._crawling.pop(job.lock_token, None)
             self._lost.discard(job.lock_token)
@@ -325,7 +329,8 @@ async def _finished(tasks: set[asyncio.Task[None]], patience: float) -> None:
     for task in left:
         task.cancel()
     if left:
-        await asyncio.wait(left)
+        # A handler that swallows its cancellation must not keep the bot from ending.
+        await asyncio.wait(left, timeout=_CANCEL_TIMEOUT)
 
 
 def _encoded(job: PulledJob, outcome: Outcome) -> bytes:
@@ -337,13 +342,13 @@ def _encoded(job: PulledJob, outcome: Outcome) -> bytes:
         return msgspec.json.encode(failure(job, failed, outcome.crawl_duration or 0))
 
 
-def _log_failure(job: PulledJob, failed: Failure, error: Exception) -> None:
-    unexpected = failed.code == ErrorCode.INTERNAL_ERROR
+def _log_failure(job: PulledJob, outcome: Outcome, error: Exception) -> None:
+    unexpected = outcome.error_code == ErrorCode.INTERNAL_ERROR
     log.log(
         logging.ERROR if unexpected else logging.INFO,
         "%s: %s (%s)",
         job.url,
-        failed.code,
-        failed.message,
+        outcome.error_code,
+        outcome.error_msg,
         exc_info=error if unexpected else None,
     )

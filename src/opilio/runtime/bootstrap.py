@@ -10,8 +10,8 @@ from opilio.adapters.blobs import PageStore, open_store
 from opilio.adapters.local_bus import LocalBus
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
+from opilio.adapters.rabbitmq import RabbitBus
 from opilio.clock import Clock
-from opilio.contracts.topology import topology
 from opilio.crawl.acting import Acting
 from opilio.crawl.hosts import Hosts
 from opilio.crawl.leasing import Leasing
@@ -99,8 +99,22 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
     )
 
 
+@asynccontextmanager
+async def open_bus(settings: Settings, database: Database) -> AsyncIterator[LocalBus | RabbitBus]:
+    """RabbitMQ where it is configured, else the tables of the database."""
+    bus: LocalBus | RabbitBus
+    if settings.amqp_url is not None:
+        bus = await RabbitBus.connect(settings.amqp_url, settings.topology)
+    else:
+        bus = await LocalBus.connect(database, settings.topology)
+    try:
+        yield bus
+    finally:
+        await bus.close()
+
+
 def route_to_bus(settings: Settings, database: Database) -> Route:
     """The road from a transaction to the bus: the broker's own queue table, or the local queues at once."""
     if settings.amqp_url is not None:
         return to_broker
-    return to_local_bus(LocalBus(database, topology(), timedelta(seconds=30)))
+    return to_local_bus(LocalBus(database, settings.topology, timedelta(seconds=30)))

@@ -82,6 +82,14 @@ async def server_url(shared_folder: Path) -> AsyncIterator[str]:
 
 
 @pytest.fixture
+def server_dir() -> Iterator[Path]:
+    """A folder in which an embedded server of a test's own can live, for the same reason."""
+    folder = Path(tempfile.mkdtemp(prefix="opilio-test-"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
 async def database_url(server_url: str) -> AsyncIterator[str]:
     """A fresh database with the newest schema."""
     name = f"test_{uuid4().hex}"

@@ -27,8 +27,8 @@ union all
 select 'a done job has no result', a.job_id::text from job_archive a
 where a.status = 'done' and not exists (select 1 from result r where r.job_id = a.job_id and r.result_id = a.result_id)
 union all
-select 'a result has no done job', r.job_id::text from result r
-where not exists (select 1 from job_archive a where a.job_id = r.job_id and a.status = 'done' and a.result_id = r.result_id)
+select 'a job has a result that it did not end with', j.job_id::text from result r join job j on j.job_id = r.job_id
+where j.status <> 'done' or j.result_id <> r.result_id
 union all
 select 'an ended job was not told, or told twice', a.job_id::text from job_archive a
 where (select count(*) from outbox o where o.data ->> 'job_id' = a.job_id::text

@@ -1,7 +1,12 @@
 """The doctor: plain words for each fault, and what to do."""
 
+import socket
+from types import SimpleNamespace
+
 import pytest
 
+from opilio.adapters.postgres import Database, Statement, migrate
+from opilio.cli.app import run
 from opilio.runtime import doctor
 from opilio.runtime.doctor import examine
 
@@ -29,8 +34,6 @@ async def test_it_works(here):
 
 
 async def test_a_living_scheduler_is_seen(here, database_url):
-    from opilio.adapters.postgres import Database
-
     database = await Database.connect(database_url, name="opilio scheduler")
     assert (await found())["scheduler"].verdict == "ok"
     await database.close()
@@ -45,16 +48,11 @@ async def test_wrong_settings(here):
 
 @pytest.mark.parametrize(("free", "verdict"), [(10_000, "ok"), (1_000, "warning"), (100, "fault")])
 async def test_disk_space(here, monkeypatch, free, verdict):
-    from collections import namedtuple
-
-    usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: usage(0, 0, free * 1024 * 1024))
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: SimpleNamespace(free=free * 1024 * 1024))
     assert (await found())["data directory"].verdict == verdict
 
 
 async def test_a_port_that_is_taken(here):
-    import socket
-
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         held.listen()
@@ -87,8 +85,6 @@ async def test_blobs_that_answer(here, tmp_path):
 
 
 async def test_a_schema_that_is_behind(here, database_url):
-    from opilio.adapters.postgres import migrate
-
     await migrate.downgrade(database_url, "base")
     findings = await found()
     assert findings["schema"].verdict == "fault"
@@ -117,14 +113,10 @@ async def test_looking_makes_nothing(here, tmp_path):
 
 
 def _statement(sql: str):
-    from opilio.adapters.postgres import Statement
-
     return Statement("test", sql, ())
 
 
 def test_the_command_exits_1_on_a_fault(here, capfd):
-    from opilio.cli.app import run
-
     here.setenv("OPILIO_PORT", "many")
     assert run(["doctor"]) == 1
     assert capfd.readouterr().out.startswith("BAD ")

@@ -62,6 +62,13 @@ async def test_pages_at_once(site, crawler):
     assert [result.title for result in results] == ["Drawn lamp"] * 6
 
 
+async def test_a_browser_that_died_is_started_again(site, crawler):
+    url = site.html("/p", DRAWN)
+    await crawler.crawl(job(url, RULES, "js", wait_for=".price"))
+    await crawler._browser._browser.close()
+    assert (await crawler.crawl(job(url, RULES, "js", wait_for=".price"))).title == "Drawn lamp"
+
+
 async def test_pictures_are_not_loaded(site, crawler):
     await crawler.crawl(job(site.html("/p", DRAWN + '<img src="/big.jpg">'), RULES, "js", wait_for=".price"))
     assert "/big.jpg" not in site.paths()

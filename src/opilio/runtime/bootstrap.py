@@ -24,6 +24,7 @@ from opilio.delivery.endpoints import Webhooks
 from opilio.delivery.events import Events
 from opilio.delivery.routing import Route, to_broker, to_local_bus
 from opilio.insights.crawl import CrawlInsights
+from opilio.insights.dashboard import Figures, SavedViews
 from opilio.runtime.settings import Settings
 
 
@@ -46,6 +47,8 @@ class Opilio:
     webhooks: Webhooks
     events: Events
     dead_letters: DeadLetters
+    figures: Figures
+    views: SavedViews
 
 
 @asynccontextmanager
@@ -96,6 +99,8 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
         webhooks=Webhooks(database, allow=settings.webhook_allow, clock=clock),
         events=Events(database),
         dead_letters=DeadLetters(database, route_to_bus(settings, database)),
+        figures=Figures(database),
+        views=SavedViews(database),
     )
 
 

@@ -83,7 +83,7 @@ class TestCsv:
             ("crawl_config", "{", "crawl_config: '{' is not a JSON object"),
             ("rule_set", '{"a":' * 5000, "is not a JSON object"),
             ("next_run_at", "tomorrow", "next_run_at: invalid RFC3339 encoded datetime"),
-            ("next_run_at", "2030-01-31T08:00:00", "next_run_at: needs a time zone"),
+            ("next_run_at", "2030-01-31T08:00:00", "next_run_at: expected `datetime` with a timezone"),
         ],
     )
     def test_a_wrong_cell_is_named(self, column, cell, error):

@@ -70,7 +70,7 @@ class Supervisor:
         process = await asyncio.create_subprocess_exec(
             *_guarded(command.argv),
             stdin=subprocess.DEVNULL,
-            stdout=sys.stderr.fileno(),  # our own stdout is for our own data
+            stdout=subprocess.DEVNULL,  # ours is for our own data; what a child logs comes by stderr
             start_new_session=True,  # Ctrl-C is for this process; it tells the children in order
             env={**os.environ, **command.env, PARENT: str(os.getpid())},
         )

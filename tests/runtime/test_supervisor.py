@@ -89,18 +89,14 @@ async def test_stop_insists(monkeypatch, tmp_path):
 
 
 def test_children_die_with_a_parent_that_was_killed(tmp_path):
-    """The grandchild is what `opilio run` would be: it says whose it is and asks to die with it."""
     file = tmp_path / "pid"
-    grandchild = (
-        "import os, time; from opilio.runtime.processes import die_with_parent; die_with_parent();"
-        f"open({str(file)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
-    )
+    grandchild = f"import os, time; open({str(file)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
     parent = (
         "import asyncio, sys\n"
         "from opilio.runtime.supervisor import Command, Supervisor\n"
         "async def main():\n"
-        "    Supervisor_ = Supervisor()\n"
-        f"    Supervisor_.start(Command('child', (sys.executable, '-c', {grandchild!r})))\n"
+        "    supervisor = Supervisor()\n"
+        f"    supervisor.start(Command('child', (sys.executable, '-c', {grandchild!r})))\n"
         "    await asyncio.sleep(60)\n"
         "asyncio.run(main())"
     )

@@ -18,6 +18,12 @@ _log = structlog.get_logger(__name__)
 _FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=0.5), timedelta(seconds=30)
 _SETTLED_SECONDS = 30.0
 _GRACE_SECONDS = 6.0
+# Runs before the child's own words, so that any program dies with us: the request survives `exec`. 1 is
+# PR_SET_PDEATHSIG, 9 is SIGKILL; a parent that is gone already would never be noticed.
+_DIE_WITH_PARENT = (
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9);"
+    "os.getppid() == int(sys.argv[1]) or os._exit(1); os.execvp(sys.argv[2], sys.argv[2:])"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +68,9 @@ class Supervisor:
     async def _run(self, command: Command) -> int:
         """One life of a child; cancelled, it ends the child first."""
         process = await asyncio.create_subprocess_exec(
-            *command.argv,
+            *_guarded(command.argv),
             stdin=subprocess.DEVNULL,
-            stdout=sys.stderr.fileno(),  # our own stdout is for our own data
+            stdout=subprocess.DEVNULL,  # ours is for our own data; what a child logs comes by stderr
             start_new_session=True,  # Ctrl-C is for this process; it tells the children in order
             env={**os.environ, **command.env, PARENT: str(os.getpid())},
         )
@@ -76,6 +82,12 @@ class Supervisor:
             raise
         finally:
             self.pids.pop(command.name, None)
+
+
+def _guarded(argv: tuple[str, ...]) -> tuple[str, ...]:
+    if sys.platform != "linux":
+        return argv  # `opilio` itself watches for its parent there
+    return (sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *argv)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -144,7 +144,7 @@ async def _stop(tasks) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def commit_to_publish(database, bus, queue, count: int = 200) -> list[float]:
+async def commit_to_publish(database, bus, queue, count: int = 300, warm_up: int = 20) -> list[float]:
     """Milliseconds from the commit of an event to its arrival at a consumer, twenty a second."""
     await queue.purge()
     arrived: asyncio.Queue[float] = asyncio.Queue()
@@ -160,7 +160,7 @@ async def commit_to_publish(database, bus, queue, count: int = 200) -> list[floa
     await asyncio.sleep(1)
     times = []
     async with database.session() as session:
-        for _ in range(count):
+        for _ in range(warm_up + count):
             async with session.connection.transaction():
                 await session.connection.execute(_FILL, 1)
                 await session.connection.execute("select pg_notify('opilio_outbox', '')")
@@ -169,7 +169,7 @@ async def commit_to_publish(database, bus, queue, count: int = 200) -> list[floa
             await asyncio.sleep(0.05)
     await _stop(tasks)
     await queue.cancel(tag)
-    return times
+    return times[warm_up:]
 
 
 async def webhook_rate(database) -> tuple[float, int, float]:

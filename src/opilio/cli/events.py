@@ -29,7 +29,7 @@ async def _tail(types: list[str] | None, since: Any, as_json: bool) -> None:
 
 
 @app.command("list")
-def list_(  # noqa: PLR0917 (options, not positions)
+def list_(
     types: Types = None,
     subject: Annotated[str | None, typer.Option(help="Only of this subject.")] = None,
     since: Since = None,

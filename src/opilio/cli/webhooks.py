@@ -28,7 +28,7 @@ Until = Annotated[datetime | None, typer.Option(parser=moment, metavar="TIME", h
 
 
 @app.command()
-def add(  # noqa: PLR0917 (options, not positions)
+def add(
     url: str,
     events: Events,
     secret: Annotated[str | None, typer.Option(help="whsec_…; one is made without it.")] = None,

@@ -43,6 +43,7 @@ from opilio.errors import Unavailable
 log = structlog.get_logger(__name__)
 _GONE = (AMQPError, ConnectionError, OSError, TimeoutError, RuntimeError)
 _PATIENCE = 10.0  # seconds for a connection or a confirm
+_WINDOW = 1000  # publications under way at once
 _OF_THE_BROKER = ("x-death", "x-delivery-count", "x-acquired-count")  # headers that it adds itself
 
 
@@ -106,6 +107,12 @@ class RabbitBus:
             raise unroutable
 
     async def publish_many(self, messages: Sequence[Outgoing]) -> list[Unroutable | None]:
+        outcomes: list[Unroutable | None] = []
+        for start in range(0, len(messages), _WINDOW):
+            outcomes += await self._publish_window(messages[start : start + _WINDOW])
+        return outcomes
+
+    async def _publish_window(self, messages: Sequence[Outgoing]) -> list[Unroutable | None]:
         try:
             channel = await (await self._channel()).get_underlay_channel()
             assert isinstance(channel, aiormq.Channel)  # whose `wait=False` leaves the flush to the writer
@@ -243,7 +250,11 @@ class RabbitConsumer:
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        first = await self._subscribe()
+        """Subscribes, now or as soon as the broker is there."""
+        try:
+            first = await self._subscribe()
+        except (Unavailable, *_GONE):
+            first = None
         self._running = asyncio.create_task(self._run(first))
 
     async def _subscribe(self) -> "_ConsumingChannel":
@@ -256,10 +267,11 @@ class RabbitConsumer:
         self._channels.append(consuming)
         return consuming
 
-    async def _run(self, consuming: "_ConsumingChannel") -> None:
+    async def _run(self, consuming: "_ConsumingChannel | None") -> None:
         wait = 0.1
         while True:
-            await consuming.spent()
+            if consuming is not None:
+                await consuming.spent()
             self._channels = [kept for kept in self._channels if not kept.channel.is_closed]
             if len(self._channels) >= self.MOST_CHANNELS:
                 log.warning("rabbitmq.too_many_held", queue=self._queue.name)

@@ -178,7 +178,8 @@ class Webhooks:
                 until=request.until,
                 now=now,
             )
-            await session.fetch(sql.reopen_gate, endpoint_id=endpoint_id, now=now)
+            if count:
+                await session.fetch(sql.reopen_gate, endpoint_id=endpoint_id, now=now)
             return count
 
         return ReplayAnswer(await self._db.transact(queue))

@@ -12,7 +12,7 @@ ARGS ?=
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-setup: $(VENV)/.installed ## Create .venv with everything in it
+setup: $(VENV)/.installed $(VENV)/.assets ## Create .venv with everything in it, and the dashboard's assets
 
 $(VENV)/.installed: pyproject.toml requirements.lock
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -20,6 +20,11 @@ $(VENV)/.installed: pyproject.toml requirements.lock
 	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
 	@$(BIN)/python -c 'import uv' 2>/dev/null || $(BIN)/python -m ensurepip --upgrade >/dev/null
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# Icons are taken from the names that templates use, so a new template may need a new sprite.
+$(VENV)/.assets: assets/package-lock.json assets/build.py $(shell find src/opilio/web/templates -name '*.html') | $(VENV)/.installed
+	@$(BIN)/python assets/build.py
 	@touch $@
 
 run: setup ## Start Opilio with its demo (Ctrl-C stops it)
@@ -49,4 +54,4 @@ docs: setup ## Build the documentation site into site/
 	@$(BIN)/zensical build --clean
 
 clean: ## Remove what was built
-	@rm -rf $(VENV) dist build site .pytest_cache .mypy_cache .ruff_cache
+	@rm -rf $(VENV) dist build site assets/node_modules src/opilio/web/static/vendor .pytest_cache .mypy_cache .ruff_cache

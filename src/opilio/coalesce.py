@@ -57,12 +57,13 @@ class Coalescer(Generic[Ask, Answer]):
         while batch := self._next_batch():
             try:
                 answers = await self._work([ask for ask, _ in batch])
+                pairs = list(zip(batch, answers, strict=True))
             except Exception as error:  # noqa: BLE001 - every caller hears of it
                 for _, future in batch:
                     if not future.done():
                         future.set_exception(error)
                 continue
-            for (_, future), answer in zip(batch, answers, strict=True):
+            for (_, future), answer in pairs:
                 if not future.done():
                     future.set_result(answer)
         self._busy -= 1  # in the same breath as the empty look, so that no ask falls between

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from datetime import timedelta
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -147,7 +148,7 @@ class Entry:
     async def log_in(self, name: str, password: str) -> str:
         row = await self._db.row(_Q.find_operator, name=name)
         # An unknown name costs as much time as a wrong password, so that names cannot be probed.
-        stored = row["password_hash"] if row and row["password_hash"] else _NOBODY
+        stored = row["password_hash"] if row and row["password_hash"] else await asyncio.to_thread(_nobody)
         if not await self._verify(stored, password) or row is None:
             raise Refused("unauthorized", "the name or the password is wrong")
         return await self._open_session(row["operator_id"])
@@ -202,5 +203,7 @@ class Entry:
         await self._db.execute(_Q.forget_old)
 
 
-# A hash of nothing anybody knows, for names that nobody has.
-_NOBODY = PasswordHasher().hash(new_secret(""))
+@cache
+def _nobody() -> str:
+    """A hash of nothing anybody knows, for names that nobody has; made at need, it takes a while."""
+    return PasswordHasher().hash(new_secret(""))

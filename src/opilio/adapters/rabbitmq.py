@@ -404,5 +404,10 @@ def _retried(message: Message, queue: Queue, after: timedelta, reason: str) -> O
 
 
 def _dead(message: Message, queue: Queue, reason: str) -> Outgoing:
-    headers = {"x-reason": reason, "x-dead-letter-id": str(uuid4()), "x-queue": queue.name}
+    headers = {
+        "x-reason": reason,
+        "x-queue": queue.name,
+        "x-dead-letter-queue": queue.dead_letter_queue,
+        "x-dead-letter-id": str(uuid4()),
+    }
     return _again(message, DEAD_LETTERS, queue.dead_letter_queue, headers, None)

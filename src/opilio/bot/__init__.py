@@ -1,0 +1,31 @@
+"""Write a bot: one function that crawls a page; pulling, locks, retries and submits are done for you."""
+
+from opilio.bot.bot import Bot
+from opilio.bot.errors import (
+    BotError,
+    CrawlError,
+    Misconfigured,
+    NotAllowed,
+    Refused,
+    ServerAway,
+    ServerError,
+)
+from opilio.bot.report import JobReport
+from opilio.bot.result import Result
+from opilio.contracts.bot_api import PulledJob as Job
+from opilio.contracts.codes import ErrorCode
+
+__all__ = [
+    "Bot",
+    "BotError",
+    "CrawlError",
+    "ErrorCode",
+    "Job",
+    "JobReport",
+    "Misconfigured",
+    "NotAllowed",
+    "Refused",
+    "Result",
+    "ServerAway",
+    "ServerError",
+]

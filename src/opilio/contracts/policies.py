@@ -13,6 +13,9 @@ Hours = Annotated[float, Meta(gt=0)]
 Minutes = Annotated[float, Meta(gt=0)]
 Priority = Annotated[int, Meta(ge=0, le=100)]
 Retries = Annotated[int, Meta(ge=0, le=100)]
+Moment = Annotated[
+    datetime, Meta(tz=True, description="ISO 8601 with its offset, such as 2030-01-01T00:00:00Z.")
+]
 Url = Annotated[str, Meta(min_length=1, max_length=2048)]
 
 
@@ -31,7 +34,7 @@ class PolicyInput(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     rule_set: dict[str, Any] = {}
     hot: bool = False
     labels: dict[str, str] = {}
-    next_run_at: datetime | None = None
+    next_run_at: Moment | None = None
 
 
 class PolicyPatch(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -49,7 +52,7 @@ class PolicyPatch(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit
     rule_set: dict[str, Any] | UnsetType = UNSET
     hot: bool | UnsetType = UNSET
     labels: dict[str, str] | UnsetType = UNSET
-    next_run_at: datetime | UnsetType = UNSET
+    next_run_at: Moment | UnsetType = UNSET
 
 
 class Policy(msgspec.Struct, kw_only=True):

@@ -31,8 +31,12 @@ class Acting:
 
     async def act(self, action: str, job_ids: Sequence[UUID], by: str) -> list[Acted]:
         unique = list(dict.fromkeys(job_ids))
-        done = await self._db.transact(lambda session: self._act(session, action, unique, by))
-        return [done[job_id] for job_id in job_ids]
+        while True:
+            try:
+                done = await self._db.transact(lambda session: self._act(session, action, unique, by))
+            except _Overtaken:
+                continue
+            return [done[job_id] for job_id in job_ids]
 
     async def _act(self, session: Session, action: str, job_ids: list[UUID], by: str) -> dict[UUID, Acted]:
         now = self._clock.now()
@@ -45,22 +49,23 @@ class Acting:
         )
         ledger = Ledger()
         done: dict[UUID, Acted] = {}
-        revive: list[Row] = []
+        revive: dict[UUID, Row] = {}
         for job_id in job_ids:
             try:
                 if job_id in active:
                     done[job_id] = self._act_on_active(ledger, active[job_id], action, by)
                 elif job_id in ended:
-                    done[job_id] = _check_revival(ended[job_id], action)
-                    revive.append(ended[job_id])
+                    row = ended[job_id]
+                    done[job_id] = _check_revival(row, action, busy=row["busy"] or row["policy_id"] in revive)
+                    revive[row["policy_id"]] = row
                 else:
                     raise Refused("job_not_found", f"there is no job {job_id}")
             except Refused as refusal:
                 done[job_id] = Acted(job_id, refusal=refusal)
-        for row in revive:
+        for row in revive.values():
             ledger.steps += _steps_of_revival(row, by)
         if revive:
-            await self._revive(session, revive, done)
+            await self._revive(session, list(revive.values()))
         some = next((row for row in (*active.values(), *ended.values())), None)
         if some is not None:
             await ledger.write(session, some["at"])
@@ -77,21 +82,22 @@ class Acting:
         give_back(ledger, row, row["at"], by, reason, afresh=action == "reset")
         return Acted(row["job_id"], status=to)
 
-    async def _revive(self, session: Session, rows: Sequence[Row], done: dict[UUID, Acted]) -> None:
-        revived = await session.fetch(
-            QUERIES.revive_jobs, job_ids=[row["job_id"] for row in rows], now=self._clock.now()
-        )
-        if len(revived) < len(rows):  # two jobs of one policy in one request, or a scheduler was faster
-            raise Refused("invalid_state", "a policy of these jobs got an active job meanwhile; ask again")
-        for row in revived:
-            done[row["job_id"]] = Acted(row["job_id"], status=State.PENDING)
+    async def _revive(self, session: Session, rows: Sequence[Row]) -> None:
+        job_ids = [row["job_id"] for row in rows]
+        revived = await session.fetch(QUERIES.revive_jobs, job_ids=job_ids, now=self._clock.now())
+        if len(revived) < len(rows):
+            raise _Overtaken
 
 
-def _check_revival(row: Row, action: str) -> Acted:
+class _Overtaken(Exception):
+    """The scheduler made a job for one of the policies between our look and our write: look again."""
+
+
+def _check_revival(row: Row, action: str, *, busy: bool) -> Acted:
     to = apply(State(row["status"]), _CAUSES[action])
     if row["deleted_at"] is not None:
         raise Refused("invalid_state", "the policy of this job was deleted")
-    if row["busy"]:
+    if busy:
         raise Refused("invalid_state", "the policy has an active job already; wait for it, or release it")
     return Acted(row["job_id"], status=to)
 

@@ -58,10 +58,22 @@ def merged(old: Values, new: Values) -> Values:
         currency=old.currency if new.currency is None else new.currency,
         title=old.title if new.title is None else new.title,
         in_stock=old.in_stock if new.in_stock is None else new.in_stock,
-        data={**tracked(old.data), **{k: v for k, v in tracked(new.data).items() if v is not None}} or None,
+        data=_remembered(tracked(old.data), tracked(new.data)) or None,
     )
+
+
+def _remembered(old: dict[str, Scalar], new: dict[str, Scalar]) -> dict[str, Scalar]:
+    """The new values, and old ones that were not reported as far as there is room: pages may invent keys for ever."""
+    known = {key: value for key, value in new.items() if value is not None}
+    unsaid = [(key, value) for key, value in old.items() if key not in known]
+    return known | dict(unsaid[: _MOST_FIELDS - len(known)])
 
 
 def _same(was: Scalar, now: Scalar) -> bool:
     """Equal in value and kind: 1 is not true, but 10.0 is 10.00."""
-    return isinstance(was, bool) == isinstance(now, bool) and was == now
+    return isinstance(was, bool) == isinstance(now, bool) and _exact(was) == _exact(now)
+
+
+def _exact(value: Scalar) -> Scalar:
+    """A fraction comes from a bot as a float and from the database as the decimal that it was written as."""
+    return Decimal(repr(value)) if isinstance(value, float) else value

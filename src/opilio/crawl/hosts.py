@@ -10,8 +10,9 @@ _BATCH = 10_000
 
 
 class Hosts:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, fleet: Limits | None = None) -> None:
         self._db = database
+        self._fleet = fleet or Limits()
 
     async def set_limits(self, name: str, limits: Limits) -> str:
         """Applies from the next pull on; answers the host's name in its normal form."""
@@ -36,12 +37,12 @@ class Hosts:
         """Moves the waiting jobs of a gated host out of the common queue, so that pulls need not step over them."""
         moved = 0
         while True:
-            count: int = await self._db.value(QUERIES.park_jobs, host_id=host_id)
+            count: int = await self._db.value(QUERIES.park_jobs, host_id=host_id, most=_BATCH)
             moved += count
             if count < _BATCH:
                 return moved
 
     async def park_all(self) -> int:
         """The same for every gated host: after a cooling, or a change of the fleet's limits."""
-        rows = await self._db.fetch(QUERIES.hosts_to_park)
+        rows = await self._db.fetch(QUERIES.hosts_to_park, fleet_gated=self._fleet.any)
         return sum([await self.park(row["host_id"]) for row in rows])

@@ -248,6 +248,15 @@ def _must_be_urlset(root: str) -> None:
         raise Invalid("sitemap", f"begins with <{root[:40]}>; a sitemap begins with <urlset>")
 
 
+# ── values ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_values(rows: Iterable[Mapping[str, Any]]) -> Iterator[Reading]:
+    """Policies that are in memory already, a mapping each."""
+    for row, values in enumerate(rows, 1):
+        yield _from_values(row, _url_of(values), values)
+
+
 # ── shared ───────────────────────────────────────────────────────────────────────────────────────
 
 

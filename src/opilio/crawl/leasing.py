@@ -2,10 +2,10 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -15,11 +15,13 @@ from opilio.clock import Clock
 from opilio.coalesce import Coalescer
 from opilio.contracts.bot_api import PullAnswer, PulledJob
 from opilio.crawl.ledger import QUERIES
-from opilio.crawl.politeness import HostState, Limits, allowance, next_visit, reopens_at
+from opilio.crawl.politeness import HostState, Limits, allowance, next_visit, polite_at, reopens_at
 
-_ROUNDS = 5  # a round that found only jobs of newly limited hosts parks them and looks again
+_ROUNDS = 5  # a look that met closed gates, or jobs of newly limited hosts, is followed by another
+_PARK_MORE = 2000  # so many jobs of a newly limited host leave the common queue at once
 _SHORTEST_WAIT, _LONGEST_WAIT = 1.0, 60.0
 _MOST_SKIPPED = 100
+_SAMPLE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ class Leasing:
         if line is None:
             if len(self._lines) > 1000:  # domains are the bots' to invent
                 self._lines.clear()
-            line = self._lines[key] = Coalescer(self.pull_many, most=400, workers=2, weight=lambda p: p.most)
+            line = self._lines[key] = Coalescer(self.pull_many, most=200, workers=2, weight=lambda p: p.most)
         return line
 
     async def pull_many(self, pulls: Sequence[Pull]) -> list[PullAnswer]:
@@ -93,94 +95,109 @@ class Leasing:
         queues, domain = pulls[0].queues, pulls[0].domain
         seats = [pull.bot_id for pull in pulls for _ in range(pull.most)]
         rows = await self._lock(seats, queues, domain)
-        skipped = await self._skipped(queues, domain)
+        skipped = await self._skipped([pull.bot_id for pull in pulls], queues, domain)
         retry_after = None if rows else await self._retry_after(queues)
         return _share_out(pulls, rows, skipped, retry_after)
 
-    async def _lock(self, seats: list[str], queues: Sequence[str], domain: str | None) -> list[Row]:
-        found: list[Row] = []
+    async def _lock(self, seats: list[str], queues: Sequence[str], domain: str | None) -> dict[int, Row]:
+        """Jobs by the seat that they were locked for."""
+        found: dict[int, Row] = {}
         for _ in range(_ROUNDS):
-            rows = await self._lock_once(seats[len(found) :], queues, domain)
-            found += [row for row in rows if row["job_id"] is not None]
-            parked = rows[0]["parked"] if rows else 0
-            if len(found) == len(seats) or not parked:
+            empty = [seat for seat in range(len(seats)) if seat not in found]
+            look = await self._look([seats[seat] for seat in empty], queues, domain)
+            found |= {empty[row["ord"] - 1]: row for row in look.rows}
+            for host_id in look.parked:
+                await self._db.value(QUERIES.park_jobs, host_id=host_id, most=_PARK_MORE)
+            if len(found) == len(seats) or not (look.parked or look.more):
                 break
         return found
 
-    async def _lock_once(self, seats: list[str], queues: Sequence[str], domain: str | None) -> list[Row]:
+    async def _look(self, seats: list[str], queues: Sequence[str], domain: str | None) -> "Look":
         now = self._clock.now()
         opened = await self._db.fetch(
-            QUERIES.open_gates,
-            hot=True,
-            queues=list(queues),
-            most=len(seats),
-            fleet_gated=self._fleet.any,
-            now=now,
+            QUERIES.open_gates, hot=True, queues=list(queues), fleet_gated=self._fleet.any, now=now
         )
-        if domain is None:
-            gated, free = [row["host_id"] for row in opened], []
-            free_queues = [] if self._fleet.any else list(queues)
-        else:
-            hosts = await self._db.fetch(
-                QUERIES.hosts_in_domain,
-                hot=True,
-                domain=domain,
-                queues=list(queues),
-                fleet_gated=self._fleet.any,
-            )
-            gated, free = (
-                [h["host_id"] for h in hosts if h["gated"]],
-                [h["host_id"] for h in hosts if not h["gated"]],
-            )
-            free_queues = []
-        wish = Wish(seats, list(queues), free_queues, dict.fromkeys(free, len(seats)), now)
+        if domain is not None:
+            return await self._look_in_domain(seats, queues, domain, now)
+        wish = Wish(seats, list(queues), list(queues), {}, self._fleet.any, now)
+        if not opened[0]["any_open"]:
+            return await self._lock_freely(wish)
+        return await self._db.transact(lambda session: self._lock_behind_gates(session, wish), hot=True)
+
+    async def _look_in_domain(
+        self, seats: list[str], queues: Sequence[str], domain: str, now: datetime | None
+    ) -> "Look":
+        hosts = await self._db.fetch(
+            QUERIES.hosts_in_domain, hot=True, domain=domain, queues=list(queues), fleet_gated=self._fleet.any
+        )
+        free = {host["host_id"]: len(seats) for host in hosts if not host["gated"]}
+        gated = [host["host_id"] for host in hosts if host["gated"]]
+        wish = Wish(seats, list(queues), [], free, self._fleet.any, now)
         if not gated:
-            async with self._db.session(hot=True) as session:
-                return await _lock_jobs(session, wish, {})
-        return await self._db.transact(lambda session: self._lock_politely(session, wish, gated), hot=True)
+            return await self._lock_freely(wish)
 
-    async def _lock_politely(self, session: Session, wish: "Wish", host_ids: Sequence[int]) -> list[Row]:
-        """Takes the hosts first, then looks: what is counted under the host's lock stays true."""
-        hosts = await self._take_hosts(session, wish, host_ids)
-        now = next((at for _, at in hosts.values()), None)
-        if now is None:
-            return await _lock_jobs(session, wish, {})
-        allowed = {i: allowance(host, at, len(wish.seats)) for i, (host, at) in hosts.items()}
+        async def work(session: Session) -> Look:
+            taken = await session.fetch(QUERIES.take_hosts, host_ids=gated)
+            return await self._lock_politely(session, wish, taken, more=False)
+
+        return await self._db.transact(work, hot=True)
+
+    async def _lock_freely(self, wish: "Wish") -> "Look":
+        async with self._db.session(hot=True) as session:
+            return _looked(await _lock_jobs(session, wish, {}), more=False)
+
+    async def _lock_behind_gates(self, session: Session, wish: "Wish") -> "Look":
+        most = len(wish.seats)
+        taken = await session.fetch(QUERIES.take_gates, queues=wish.queues, most=most, now=wish.now)
+        return await self._lock_politely(session, wish, taken, more=len(taken) == most)
+
+    async def _lock_politely(
+        self, session: Session, wish: "Wish", taken: Sequence[Row], *, more: bool
+    ) -> "Look":
+        """The hosts are ours, so what is counted now stays true until the jobs are locked."""
+        visits = await self._count(session, wish, {row["host_id"]: row for row in taken})
+        allowed = {visit.host_id: allowance(visit.host, visit.at, len(wish.seats)) for visit in visits}
         rows = await _lock_jobs(session, wish, allowed)
-        taken = dict.fromkeys(hosts, 0)
-        for row in rows:
-            if row["host_id"] in taken:
-                taken[row["host_id"]] += 1
-        await session.execute(
-            QUERIES.close_gates,
-            host_ids=list(hosts),
-            next_at=[next_visit(host, at, taken[i]) for i, (host, at) in hosts.items()],
-            open_at=[reopens_at(host, at, taken[i]) for i, (host, at) in hosts.items()],
+        if visits:
+            went = Counter(row["host_id"] for row in rows)
+            await session.execute(QUERIES.close_gates, **_closing(visits, went))
+        return _looked(rows, more=more)
+
+    async def _count(self, session: Session, wish: "Wish", hosts: Mapping[int, Row]) -> list["Visit"]:
+        if not hosts:
+            return []
+        rows = await session.fetch(QUERIES.count_held, host_ids=list(hosts), now=wish.now)
+        return [self._visit(hosts[row["host_id"]], row) for row in rows]
+
+    def _visit(self, host: Row, seen: Row) -> "Visit":
+        own = Limits(host["max_concurrent"], host["min_delay_seconds"])
+        return Visit(
+            host_id=host["host_id"],
+            host=HostState(own.over(self._fleet), host["next_at"], host["cooling_until"], seen["held"]),
+            gated=own.any or host["cooling_until"] > seen["at"],
+            at=seen["at"],
+            gates=list(zip(seen["gate_queues"], seen["gate_versions"], strict=True)),
         )
-        return rows
 
-    async def _take_hosts(
-        self, session: Session, wish: "Wish", host_ids: Sequence[int]
-    ) -> dict[int, tuple[HostState, datetime]]:
-        taken = {
-            row["host_id"]: row for row in await session.fetch(QUERIES.take_hosts, host_ids=list(host_ids))
-        }
-        held = await session.fetch(QUERIES.count_held, host_ids=list(taken), now=wish.now)
-        return {
-            row["host_id"]: (self._host_state(taken[row["host_id"]], row["held"]), row["at"]) for row in held
-        }
-
-    def _host_state(self, row: Row, held: int) -> HostState:
-        limits = Limits(row["max_concurrent"], row["min_delay_seconds"]).over(self._fleet)
-        return HostState(limits, row["next_at"], row["cooling_until"], held)
-
-    async def _skipped(self, queues: Sequence[str], domain: str | None) -> dict[str | None, int]:
-        """Matching jobs that nobody here could get, by who holds them; None is politeness."""
+    async def _skipped(
+        self, bots: Iterable[str], queues: Sequence[str], domain: str | None
+    ) -> dict[str, int]:
+        """For each bot, matching jobs that other bots or politeness hold at this moment, up to a bound."""
         host_ids = None
         if domain is not None:
             host_ids = [row["host_id"] for row in await self._db.fetch(QUERIES.domain_hosts, domain=domain)]
-        rows = await self._db.fetch(QUERIES.held_elsewhere, hot=True, queues=list(queues), host_ids=host_ids)
-        return {row["bot_id"]: row["jobs"] for row in rows}
+        where = {"queues": list(queues), "host_ids": host_ids}
+        rows = await self._db.fetch(
+            QUERIES.held_elsewhere, hot=True, most=_SAMPLE, now=self._clock.now(), **where
+        )
+        jobs = {row["bot_id"]: row["jobs"] for row in rows}
+        polite = jobs.pop(None, 0)
+        held = sum(jobs.values())
+        skipped = {bot: polite + held - jobs.get(bot, 0) for bot in bots}
+        if held >= _SAMPLE:  # its own locks may have filled the sample
+            for bot in [bot for bot, count in skipped.items() if count < _MOST_SKIPPED]:
+                skipped[bot] = polite + await self._db.value(QUERIES.held_by_others, bot_id=bot, **where)
+        return {bot: min(_MOST_SKIPPED, count) for bot, count in skipped.items()}
 
     async def _retry_after(self, queues: Sequence[str]) -> float:
         seconds = await self._db.value(QUERIES.next_chance, queues=list(queues), now=self._clock.now())
@@ -197,7 +214,33 @@ class Wish:
     queues: list[str]
     free_queues: list[str]
     free_hosts: dict[int, int]
+    fleet_gated: bool
     now: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look brought: locked jobs, hosts whose jobs must move behind a gate, and whether more gates may be open."""
+
+    rows: list[Row]
+    parked: list[int]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A host that this pull holds, as it was counted."""
+
+    host_id: int
+    host: HostState
+    gated: bool
+    at: datetime
+    gates: list[tuple[str, int]]
+
+
+def _looked(rows: Sequence[Row], *, more: bool) -> Look:
+    parked = rows[0]["parked"] if rows else None
+    return Look([row for row in rows if row["job_id"] is not None], parked or [], more)
 
 
 async def _lock_jobs(session: Session, wish: Wish, allowed: Mapping[int, int]) -> list[Row]:
@@ -207,23 +250,38 @@ async def _lock_jobs(session: Session, wish: Wish, allowed: Mapping[int, int]) -
         bots=wish.seats,
         queues=wish.queues,
         free_queues=wish.free_queues,
+        fleet_gated=wish.fleet_gated,
         host_ids=list(hosts),
         allowed=list(hosts.values()),
         now=wish.now,
     )
 
 
+def _closing(visits: Sequence[Visit], went: Mapping[int, int]) -> dict[str, list[Any]]:
+    facts = [(visit.host, visit.at, went.get(visit.host_id, 0)) for visit in visits]
+    gates = [(visit.host_id, queue, version) for visit in visits for queue, version in visit.gates]
+    return {
+        "host_ids": [visit.host_id for visit in visits],
+        "next_at": [next_visit(*fact) for fact in facts],
+        "open_at": [reopens_at(*fact) for fact in facts],
+        "ready_at": [polite_at(*fact) for fact in facts],
+        "gated": [visit.gated for visit in visits],
+        "gate_hosts": [host_id for host_id, _, _ in gates],
+        "gate_queues": [queue for _, queue, _ in gates],
+        "gate_versions": [version for _, _, version in gates],
+    }
+
+
 def _share_out(
-    pulls: Iterable[Pull], rows: Sequence[Row], skipped: Mapping[str | None, int], retry_after: float | None
+    pulls: Iterable[Pull], rows: Mapping[int, Row], skipped: Mapping[str, int], retry_after: float | None
 ) -> list[PullAnswer]:
-    """Each row was locked for the bot whose seat it took: seats were given in the order of the pulls."""
-    answers, jobs = [], iter(rows)
-    held = sum(skipped.values())
+    """Each job was locked for the bot of its seat; seats were given in the order of the pulls."""
+    answers, first = [], 0
     for pull in pulls:
-        own = [_pulled(row) for row in islice(jobs, pull.most)]
-        others = min(_MOST_SKIPPED, held - skipped.get(pull.bot_id, 0))
+        own = [_pulled(rows[seat]) for seat in range(first, first + pull.most) if seat in rows]
+        first += pull.most
         wait = None if own else (retry_after if retry_after is not None else _SHORTEST_WAIT)
-        answers.append(PullAnswer(jobs=own, count=len(own), skipped=others, retry_after=wait))
+        answers.append(PullAnswer(jobs=own, count=len(own), skipped=skipped[pull.bot_id], retry_after=wait))
     return answers
 
 

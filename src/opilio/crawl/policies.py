@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -42,8 +43,7 @@ class Policies:
         rules.check(wanted)
         url = normalise(wanted.url, self._allow)
         said = PolicyPatch(**{field: getattr(wanted, field) for field in PolicyInput.__struct_fields__})
-        async with self._db.transaction() as session:
-            saved = await self._save(session, [(1, url, said)], update=False)
+        saved = await self._db.transact(lambda session: self._save(session, [(1, url, said)], update=False))
         if saved[1]["status"] == "exists":
             raise Conflict(
                 f"a policy for {url.url} exists already; change it with PATCH /api/v1/policies/{saved[1]['policy_id']}",
@@ -64,8 +64,7 @@ class Policies:
                     row=draft.row, url=draft.url, status="rejected", error=error.message
                 )
         for turn in _turns(good):
-            async with self._db.transaction() as session:
-                saved = await self._save(session, turn, update=True)
+            saved = await self._db.transact(partial(self._save, rows=turn, update=True))
             for row, url, _ in turn:
                 answers[row] = ImportRow(row=row, url=url.url, status=saved[row]["status"])
         return [answers[row] for row in sorted(answers)]
@@ -83,17 +82,26 @@ class Policies:
             saved |= {row["row"]: row for row in found}
             waiting = [row for row in waiting if row[0] not in saved]
         if update:
-            await self._reschedule(session, [(saved[row], patch) for row, _, patch in rows])
+            await self._follow(session, [(saved[row], patch) for row, _, patch in rows])
         return saved
 
-    async def _reschedule(self, session: Session, saved: Sequence[tuple[Row, PolicyPatch]]) -> None:
+    async def _follow(self, session: Session, saved: Sequence[tuple[Row, PolicyPatch]]) -> None:
+        """Schedules and waiting jobs follow the policies that an import changed."""
+        updated = [(row["policy_id"], patch) for row, patch in saved if row["status"] == "updated"]
         moved = [
-            (row["policy_id"], _said(patch.enabled), _said(patch.next_run_at))
-            for row, patch in saved
-            if row["status"] == "updated" and (patch.enabled is not UNSET or patch.next_run_at is not UNSET)
+            (policy_id, _said(patch.enabled), _said(patch.next_run_at))
+            for policy_id, patch in updated
+            if patch.enabled is not UNSET or patch.next_run_at is not UNSET
         ]
         if moved:
             await self._schedule(session, moved)
+        requeued = [
+            policy_id
+            for policy_id, patch in updated
+            if patch.queue is not UNSET or patch.crawl_config is not UNSET
+        ]
+        if requeued:
+            await session.execute(QUERIES.move_jobs, policy_ids=requeued)
 
     async def _schedule(
         self, session: Session, moved: Sequence[tuple[UUID, bool | None, datetime | None]]
@@ -107,29 +115,32 @@ class Policies:
         )
 
     async def change(self, policy_id: UUID, patch: PolicyPatch) -> None:
-        async with self._db.transaction() as session:
-            row = await session.row(QUERIES.take_policy, policy_id=policy_id)
-            if row is None:
-                raise NotFound(f"there is no policy {policy_id}")
-            said = {
-                field: getattr(patch, field)
-                for field in patch.__struct_fields__
-                if getattr(patch, field) is not UNSET
-            }
-            wanted = PolicyInput(**({field: row[field] for field in PolicyInput.__struct_fields__} | said))
-            rules.check(wanted)
-            url = normalise(wanted.url, self._allow) if "url" in said else CrawlUrl(row["url"], row["host"])
-            await session.execute(QUERIES.add_hosts, names=[url.host])
-            try:
-                await session.execute(QUERIES.change_policy, policy_id=policy_id, **_fields(wanted, url))
-            except asyncpg.UniqueViolationError:
-                raise Conflict(f"another policy has the URL {url.url}") from None
-            if "enabled" in said or "next_run_at" in said:
-                await self._schedule(session, [(policy_id, said.get("enabled"), said.get("next_run_at"))])
+        await self._db.transact(lambda session: self._change(session, policy_id, patch))
+
+    async def _change(self, session: Session, policy_id: UUID, patch: PolicyPatch) -> None:
+        row = await session.row(QUERIES.take_policy, policy_id=policy_id)
+        if row is None:
+            raise NotFound(f"there is no policy {policy_id}")
+        said = {
+            field: getattr(patch, field)
+            for field in patch.__struct_fields__
+            if getattr(patch, field) is not UNSET
+        }
+        wanted = PolicyInput(**({field: row[field] for field in PolicyInput.__struct_fields__} | said))
+        rules.check(wanted)
+        url = normalise(wanted.url, self._allow) if "url" in said else CrawlUrl(row["url"], row["host"])
+        await session.execute(QUERIES.add_hosts, names=[url.host])
+        try:
+            await session.execute(QUERIES.change_policy, policy_id=policy_id, **_fields(wanted, url))
+        except asyncpg.UniqueViolationError:
+            raise Conflict(f"another policy has the URL {url.url}") from None
+        await session.execute(QUERIES.move_jobs, policy_ids=[policy_id])
+        if "enabled" in said or "next_run_at" in said:
+            await self._schedule(session, [(policy_id, said.get("enabled"), said.get("next_run_at"))])
 
     async def switch(self, policy_ids: Sequence[UUID], *, enabled: bool) -> None:
-        async with self._db.transaction() as session:
-            await self._schedule(session, [(policy_id, enabled, None) for policy_id in policy_ids])
+        moved = [(policy_id, enabled, None) for policy_id in policy_ids]
+        await self._db.transact(lambda session: self._schedule(session, moved))
 
     async def delete(self, policy_ids: Sequence[UUID]) -> list[UUID]:
         rows = await self._db.fetch(

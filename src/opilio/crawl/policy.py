@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 from opilio.contracts.policies import PolicyInput
 from opilio.crawl.priority import QUEUES
+from opilio.crawl.storable import check_storable
 from opilio.errors import Invalid
 
 _LONGEST_HOURS = 24 * 366 * 10
 _MOST_LABELS = 50
-_DEEPEST = 64
 
 
 def check(policy: PolicyInput) -> None:
@@ -20,8 +19,8 @@ def check(policy: PolicyInput) -> None:
     if policy.queue is not None and policy.queue not in QUEUES:
         raise Invalid("queue", f"must be one of {', '.join(QUEUES)}")
     _labels(policy.labels)
-    _storable("crawl_config", policy.crawl_config)
-    _storable("rule_set", policy.rule_set)
+    check_storable("crawl_config", policy.crawl_config)
+    check_storable("rule_set", policy.rule_set)
 
 
 def _duration(field: str, value: float) -> None:
@@ -38,20 +37,4 @@ def _labels(labels: Mapping[str, str]) -> None:
     for key, value in labels.items():
         if not key or len(key) > 100 or len(value) > 500:
             raise Invalid("labels", "keys have 1 to 100 characters, values at most 500")
-    _storable("labels", labels)
-
-
-def _storable(field: str, value: Any, depth: int = 0) -> None:
-    """PostgreSQL cannot store U+0000, at any depth; and nobody needs a depth that exhausts the stack."""
-    if depth > _DEEPEST:
-        raise Invalid(field, f"is nested more than {_DEEPEST} deep")
-    if isinstance(value, str):
-        if "\x00" in value:
-            raise Invalid(field, "contains the character U+0000")
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            _storable(field, key, depth + 1)
-            _storable(field, item, depth + 1)
-    elif isinstance(value, list):
-        for item in value:
-            _storable(field, item, depth + 1)
+    check_storable("labels", labels)

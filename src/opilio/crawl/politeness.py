@@ -9,8 +9,8 @@ _FIRST_COOLING = timedelta(seconds=60)
 _LONGEST_COOLING = timedelta(hours=1)
 _LONGEST_ASKED = timedelta(days=1)
 _FORGIVEN_AFTER = timedelta(minutes=30)
-# How soon a gate is looked at again when nothing says when it opens.
-PROBE = timedelta(milliseconds=250)
+# How soon the gate of a host at its cap is looked at again if no lock of it ends: a safety net, not the way.
+PROBE = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +58,18 @@ def next_visit(host: HostState, now: datetime, taken: int) -> datetime:
     return host.next_at
 
 
+def polite_at(host: HostState, now: datetime, taken: int) -> datetime:
+    """The earliest visit that cooling and delay allow, after `taken` jobs went out."""
+    opens = max(host.cooling_until, now)
+    if host.limits.min_delay_seconds:
+        opens = max(opens, next_visit(host, now, taken))
+    return opens
+
+
 def reopens_at(host: HostState, now: datetime, taken: int) -> datetime:
-    """When a pull should look at this host again; a lock that ends sooner opens the gate itself."""
-    opens = max(host.cooling_until, next_visit(host, now, taken), now)
+    """When a pull should look at this host again; at its cap, a lock that ends opens the gate itself."""
     at_cap = host.limits.max_concurrent is not None and host.held + taken >= host.limits.max_concurrent
-    return max(opens, now + PROBE) if at_cap else opens
+    return max(polite_at(host, now, taken), now + PROBE) if at_cap else polite_at(host, now, taken)
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,11 @@ class Score:
     reasons: tuple[tuple[str, int], ...]
 
 
+def overdue(seconds_since_success: float, frequency_hours: float) -> float:
+    """Time since the last success, in frequencies; a frequency of next to nothing must not overflow."""
+    return seconds_since_success / (max(frequency_hours, 1e-6) * 3600)
+
+
 def score(history: History, rules: Rules) -> Score:
     reasons = (
         ("importance", history.importance),

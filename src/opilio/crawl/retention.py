@@ -8,7 +8,10 @@ from opilio.adapters.postgres import Database, Statement
 from opilio.crawl.ledger import QUERIES
 
 _AHEAD = 3
-_UNIT = {"day": timedelta(days=1), "month": timedelta(days=31)}
+_UNIT = {
+    "day": timedelta(days=1),
+    "month": timedelta(days=28),
+}  # the shortest month, so that none is stepped over
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-from opilio.adapters.postgres import Database
+from opilio.adapters.postgres import Database, Row, Session
 from opilio.clock import Clock
 from opilio.crawl.ledger import QUERIES
 from opilio.crawl.politeness import Limits
@@ -42,22 +42,25 @@ class Scheduling:
         """Creates the job of every due policy, a batch a statement, until none is left."""
         created = due = 0
         while True:
-            row = await self._db.row(
-                QUERIES.create_due,
-                most=self._batch,
-                fleet_gated=self._fleet.any,
-                overdue_bands=list(self._rules.overdue.bands),
-                overdue_points=list(self._rules.overdue.points),
-                error_bands=list(self._rules.error_rate.bands),
-                error_points=list(self._rules.error_rate.points),
-                hot_bands=list(self._rules.hot.bands),
-                hot_points=list(self._rules.hot.points),
-                now=self._clock.now(),
-            )
-            assert row is not None
+            row = await self._db.transact(self._create_some)
             created, due = created + row["created"], due + row["due"]
             if row["due"] < self._batch:
                 return Created(created, due)
+
+    async def _create_some(self, session: Session) -> Row:
+        rows = await session.fetch(
+            QUERIES.create_due,
+            most=self._batch,
+            fleet_gated=self._fleet.any,
+            overdue_bands=list(self._rules.overdue.bands),
+            overdue_points=list(self._rules.overdue.points),
+            error_bands=list(self._rules.error_rate.bands),
+            error_points=list(self._rules.error_rate.points),
+            hot_bands=list(self._rules.hot.bands),
+            hot_points=list(self._rules.hot.points),
+            now=self._clock.now(),
+        )
+        return rows[0]
 
     async def run_now(self, policy_id: UUID, priority: int, by: str) -> UUID | None:
         """A job at once, due or not; with an active job, that job. None if the policy is gone."""
@@ -72,4 +75,5 @@ class Scheduling:
         """Puts back what must be there: a due row or a job for each enabled policy, a gate before gated jobs."""
         restored = await self._db.execute(QUERIES.restore_due)
         await self._db.execute(QUERIES.drop_orphans)
+        await self._db.execute(QUERIES.hold_disabled)
         return restored + await self._db.execute(QUERIES.restore_gates)

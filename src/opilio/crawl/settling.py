@@ -14,7 +14,7 @@ from opilio.adapters.postgres import Database, Row, Session
 from opilio.clock import Clock
 from opilio.contracts import events
 from opilio.contracts.bot_api import DoneAnswer, FailedAnswer, HeartbeatAnswer, ReleaseAnswer, RetryAnswer
-from opilio.contracts.codes import ErrorCode
+from opilio.contracts.codes import ErrorCode, worth_retrying
 from opilio.crawl import retry, submission
 from opilio.crawl.history import Values, changes, merged
 from opilio.crawl.job import MAX_EXTENSION, State
@@ -176,13 +176,13 @@ class Settling:
             ledger.returned.append(_return(row, verdict, sent.error_msg, sent.error_code))
             return Answer(data=body, state=State.PENDING)
         assert verdict.next_run_at is not None
-        left = row["retry_count"] < row["max_retries"]
+        hopeless = not worth_retrying(sent.error_code)
         body = _encode(
             FailedAnswer(
                 job_id=row["job_id"],
                 retry_count=row["retry_count"],
                 max_retries=row["max_retries"],
-                message=f"{sent.error_code} is not worth a retry" if left else "no retries are left",
+                message=f"{sent.error_code} is not worth a retry" if hopeless else "no retries are left",
                 policy_next_run=verdict.next_run_at,
             )
         )

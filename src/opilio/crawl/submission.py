@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 from uuid import UUID
 
@@ -14,9 +14,11 @@ import msgspec
 from opilio.contracts.bot_api import Outcome
 from opilio.crawl.history import Values
 from opilio.crawl.job import ACTIVE, State
+from opilio.crawl.storable import check_storable
 from opilio.errors import Invalid, Refused
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_SAID = tuple(name for name in Outcome.__struct_fields__ if name != "lock_token")
 _MOST_DIGITS, _MOST_DECIMALS = 18, 10
 
 
@@ -53,7 +55,7 @@ def parse(bot_id: str, outcome: Outcome) -> Submission:
     _text("error_msg", outcome.error_msg)
     _text("error_code", outcome.error_code)
     _text("html_hash", outcome.html_hash)
-    _storable("data", outcome.data)
+    check_storable("data", outcome.data)
     if outcome.success:
         _complete(outcome, price)
     currency = outcome.currency.upper() if outcome.currency else None
@@ -85,13 +87,19 @@ def _price(raw: msgspec.Raw) -> Decimal | None:
         return None
     if not digits[:1].isdigit() and digits[:1] != b"-":
         raise Invalid("price", "must be a number")
-    price = Decimal(digits.decode("ascii"))
+    too_long = Invalid(
+        "price", f"has more than {_MOST_DIGITS} digits, or more than {_MOST_DECIMALS} decimals"
+    )
+    try:
+        price = Decimal(digits.decode("ascii"))
+    except InvalidOperation:  # an exponent beyond what even a decimal can hold
+        raise too_long from None
     if price < 0:
         raise Invalid("price", "must not be negative")
     exponent = int(price.as_tuple().exponent)
     if price.adjusted() >= _MOST_DIGITS or -exponent > _MOST_DECIMALS:
-        raise Invalid("price", f"has more than {_MOST_DIGITS} digits, or more than {_MOST_DECIMALS} decimals")
-    return price
+        raise too_long
+    return abs(price)  # JSON knows a -0, shops do not
 
 
 def _text(field: str, value: str | None) -> None:
@@ -99,22 +107,9 @@ def _text(field: str, value: str | None) -> None:
         raise Invalid(field, "contains a control character")
 
 
-def _storable(field: str, value: Any) -> None:
-    if isinstance(value, str):
-        if "\x00" in value:
-            raise Invalid(field, "contains the character U+0000")
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            _storable(field, key)
-            _storable(f"{field}.{key}", item)
-    elif isinstance(value, list):
-        for item in value:
-            _storable(field, item)
-
-
 def _digest(outcome: Outcome) -> bytes:
-    """A fingerprint of what was said, whoever's token it came with."""
-    said = msgspec.json.encode(msgspec.structs.replace(outcome, lock_token=None))
+    """A fingerprint of what was said, whoever's token it came with, alone or in a batch."""
+    said = msgspec.json.encode([getattr(outcome, name) for name in _SAID])
     return hashlib.blake2b(said, digest_size=16).digest()
 
 

@@ -7,11 +7,12 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import idna
 
 from opilio.errors import Invalid
-from opilio.netguard import AllowList, literal_address
+from opilio.netguard import Address, AllowList, literal_address
 
 MAX_LENGTH = 2048
 _DEFAULT_PORT = {"http": 80, "https": 443}
 _FORBIDDEN = re.compile(r"[\x00-\x20\x7f\\]")
+_NUMBER = re.compile(r"^([0-9]+|0x[0-9a-f]*)$")
 _LABEL = re.compile(r"^(?!-)[a-z0-9_-]{1,63}(?<!-)$")
 _LOCAL_NAMES = ("localhost", "local", "internal", "localdomain", "home.arpa")
 # Everything that RFC 3986 lets stand, and `%` so that what is quoted already stays as it is.
@@ -44,7 +45,10 @@ def normalise(text: str, allow: AllowList) -> CrawlUrl:
     scheme = parts.scheme.lower()
     host = _host(parts.hostname or "", allow)
     port_text = "" if port is None or port == _DEFAULT_PORT[scheme] else f":{port}"
-    path, query = quote(parts.path or "/", safe=_KEEP), quote(parts.query, safe=_KEEP)
+    try:
+        path, query = quote(parts.path or "/", safe=_KEEP), quote(parts.query, safe=_KEEP)
+    except UnicodeEncodeError as error:
+        raise Invalid("url", "contains half of a surrogate pair, which is no character") from error
     url = urlunsplit((scheme, host + port_text, path, query, ""))
     if len(url) > MAX_LENGTH:
         raise Invalid("url", f"is {len(url)} characters long once encoded; at most {MAX_LENGTH} are allowed")
@@ -52,15 +56,15 @@ def normalise(text: str, allow: AllowList) -> CrawlUrl:
 
 
 def _host(name: str, allow: AllowList) -> str:
-    address = literal_address(name)
+    host = _ascii("url", name)  # first, because some characters become digits and dots on the way
+    address = literal_address(host)
     if address is not None:
         if not allow.permits(address):
             raise Invalid(
                 "url", f"{address} is a private or reserved address; OPILIO_CRAWL_ALLOW_PRIVATE can allow it"
             )
-        return f"[{address}]" if address.version == 6 else str(address)
-    host = _ascii(name.rstrip(".").lower())
-    if not host or len(host) > 253 or not all(_LABEL.match(label) for label in host.split(".")):
+        return _spelled(address)
+    if not _is_name(host):
         raise Invalid("url", "has no valid host name")
     if not allow.everything and (
         host in _LOCAL_NAMES or host.endswith(tuple(f".{name}" for name in _LOCAL_NAMES))
@@ -69,18 +73,31 @@ def _host(name: str, allow: AllowList) -> str:
     return host
 
 
-def _ascii(name: str) -> str:
-    if name.isascii():
-        return name
+def _is_name(host: str) -> bool:
+    labels = host.split(".")
+    # A name that ends in a number is an address that somebody misspelt (WHATWG URL, "ends in a number").
+    return len(host) <= 253 and all(_LABEL.match(label) for label in labels) and not _NUMBER.match(labels[-1])
+
+
+def _spelled(address: Address) -> str:
+    return f"[{address}]" if address.version == 6 else str(address)
+
+
+def _ascii(field: str, name: str) -> str:
+    """Lower case, without the dot of the root, international names in their ASCII form."""
     try:
-        return idna.encode(name, uts46=True).decode()
-    except idna.IDNAError as error:
-        raise Invalid("url", f"has no valid host name: {error}") from error
+        ascii_name = name if name.isascii() else idna.encode(name, uts46=True).decode()
+    except (idna.IDNAError, UnicodeError) as error:
+        raise Invalid(field, f"has no valid host name: {error}") from error
+    return ascii_name.lower().removesuffix(".")
 
 
 def domain_name(text: str) -> str:
     """The domain filter of a pull: a bare host name, in the form hosts are kept in."""
-    host = _ascii(text.strip().rstrip(".").lower())
-    if literal_address(host) is None and not all(_LABEL.match(label) for label in host.split(".")):
+    host = _ascii("domain", text.strip())
+    address = literal_address(host.removeprefix("[").removesuffix("]"))
+    if address is not None:
+        return _spelled(address)
+    if not _is_name(host):
         raise Invalid("domain", "must be a host name such as example.com, without scheme or path")
     return host

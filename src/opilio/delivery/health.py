@@ -104,9 +104,10 @@ class HostWatch:
             else:
                 self._unreachable.pop(host, None)
 
-    def busy(self) -> list[str]:
-        """Hosts that may take no further place now."""
-        return [host for host, count in self._at_once.items() if count >= self._room(host)]
+    def rooms(self) -> dict[str, int]:
+        """How many further places each host may take, for hosts that are in use or do not answer."""
+        known = self._at_once.keys() | self._unreachable.keys()
+        return {host: self._room(host) - self._at_once.get(host, 0) for host in known}
 
     def _room(self, host: str) -> int:
         return 1 if self._unreachable.get(host, 0) >= FAILURES_BEFORE_COOLING else self._most

@@ -16,6 +16,7 @@ from opilio.contracts.topology import EVENTS
 
 sql = load_queries("opilio.delivery")
 UNROUTABLE_QUEUE = "outbound.dlq"
+WEBHOOKS_QUEUE = "webhooks.dlq"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """Questions about policies, jobs, results, hosts and bots."""
 
 import base64
-import binascii
 import heapq
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
@@ -285,7 +284,7 @@ def _text(cursor: str | None) -> str | None:
         return None
     try:
         return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # not ASCII, not base64, or not text
         raise Invalid("cursor", "is not a cursor that this list gave out") from None
 
 

@@ -53,13 +53,13 @@ async def database_url(settings: Settings) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def open_opilio(
-    settings: Settings, *, upgrade: bool = False, clock: Clock | None = None
+    settings: Settings, *, upgrade: bool = False, clock: Clock | None = None, name: str = "opilio"
 ) -> AsyncIterator[Opilio]:
     """A wired Opilio; `upgrade` brings the schema up to date first, as embedded use expects."""
     async with database_url(settings) as url:
         if upgrade or settings.embedded:
             await migrate.upgrade(url)
-        database = await Database.connect(url)
+        database = await Database.connect(url, name=name)
         try:
             yield wire(settings, database, clock)
         finally:
@@ -76,7 +76,7 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
         pages=pages,
         entry=Entry(database),
         policies=Policies(database, allow=settings.crawl_allow, clock=clock),
-        hosts=Hosts(database),
+        hosts=Hosts(database, fleet=fleet),
         scheduling=Scheduling(database, rules=rules, fleet=fleet, clock=clock),
         leasing=Leasing(database, fleet=fleet, clock=clock),
         settling=settling,

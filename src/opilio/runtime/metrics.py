@@ -1,16 +1,192 @@
-"""What a process counts."""
+"""What a process counts and what the database can tell, for Prometheus; docs/reference/metrics.md is made from here.
 
-from prometheus_client import Counter, Histogram, generate_latest
+Counters live in the process. Where several processes serve one address, PROMETHEUS_MULTIPROC_DIR names a folder
+that they share, and any of them answers for all. Gauges are read from the database when somebody asks.
+"""
 
+import os
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+import structlog
+from prometheus_client import (
+    REGISTRY,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+    multiprocess,
+)
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+import opilio
+from opilio.contracts.management import Stats
 from opilio.insights.crawl import CrawlInsights
+from opilio.runtime.counters import SHARED_FOLDER
 
-BOT_PULLS = Counter("bot_pulls", "Pulls by bots.")
-JOBS_DONE = Counter("jobs_done", "Jobs that ended with a result.")
-JOBS_FAILED = Counter("jobs_failed", "Jobs that ended without a result.")
-JOBS_RETRIED = Counter("jobs_retried", "Failed crawls that will be tried again.")
-CRAWL_DURATION = Histogram("crawl_duration_seconds", "How long crawls took.")
+_log = structlog.get_logger(__name__)
+
+_OLDEST_READING = 5.0
+_CRAWL_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric: the name that the specification gives it, its kind and what it means."""
+
+    name: str
+    kind: str
+    meaning: str
+    labels: tuple[str, ...] = ()
+
+    @property
+    def exposed(self) -> str:
+        """Prometheus' own ending for counters."""
+        return f"{self.name}_total" if self.kind == "counter" else self.name
+
+
+def _counter(name: str, meaning: str, *labels: str) -> Metric:
+    return Metric(name, "counter", meaning, labels)
+
+
+def _gauge(name: str, meaning: str, *labels: str) -> Metric:
+    return Metric(name, "gauge", meaning, labels)
+
+
+COUNTED = (
+    _counter("jobs_created", "Jobs that the scheduler made because their policy was due."),
+    _counter("jobs_done", "Jobs that ended with a result."),
+    _counter("jobs_failed", "Jobs that ended without a result."),
+    _counter("jobs_expired", "Locks that ran out before a result came."),
+    _counter("jobs_retried", "Crawls that failed or expired and will be tried again."),
+    _counter("bot_pulls", "Pulls by bots, with or without jobs."),
+    Metric("crawl_duration_seconds", "histogram", "How long crawls took, as bots report it."),
+    _counter("loop_runs", "Rounds of background work.", "loop"),
+    _counter("loop_errors", "Rounds of background work that failed and are tried again.", "loop"),
+    _gauge("loop_last_success_timestamp_seconds", "When background work last succeeded.", "loop"),
+)
+READ = (
+    _gauge("queue_depth", "Jobs that a bot could get now.", "queue"),
+    _gauge("jobs_active", "Jobs that wait (pending) or run (locked), counted up to 200,000.", "status"),
+    _gauge("oldest_due_job_seconds", "For how long the oldest due policy or waiting job has been waiting."),
+    _gauge("policies_due", "Policies that are due and have no job yet."),
+    _gauge("policies_enabled", "Policies that are enabled."),
+    _gauge("retry_rate", "Retries per job that ended in the last hour."),
+    _gauge("crawl_success_rate", "Share of the jobs of the last hour that ended with a result."),
+    _gauge("hosts_cooling", "Hosts that asked to be left alone for a while."),
+    _gauge("bots_alive", "Bots that pulled within the last two minutes."),
+    _gauge("outbox_backlog", "Events that wait to be delivered."),
+    _gauge("database_up", "1 while PostgreSQL answers, else 0."),
+    _gauge("opilio_build_info", "Always 1; its label is the version.", "version"),
+)
+ALL = (*COUNTED, *READ)
+_BY_NAME = {metric.name: metric for metric in ALL}
+
+
+def _made(name: str) -> Any:
+    metric = _BY_NAME[name]
+    match metric.kind:
+        case "counter":
+            return Counter(name, metric.meaning, metric.labels)
+        case "histogram":
+            return Histogram(name, metric.meaning, metric.labels, buckets=_CRAWL_SECONDS)
+        case _:
+            return Gauge(name, metric.meaning, metric.labels, multiprocess_mode="mostrecent")
+
+
+JOBS_CREATED: Counter = _made("jobs_created")
+JOBS_DONE: Counter = _made("jobs_done")
+JOBS_FAILED: Counter = _made("jobs_failed")
+JOBS_EXPIRED: Counter = _made("jobs_expired")
+JOBS_RETRIED: Counter = _made("jobs_retried")
+BOT_PULLS: Counter = _made("bot_pulls")
+CRAWL_DURATION: Histogram = _made("crawl_duration_seconds")
+LOOP_RUNS: Counter = _made("loop_runs")
+LOOP_ERRORS: Counter = _made("loop_errors")
+LOOP_LAST_SUCCESS: Gauge = _made("loop_last_success_timestamp_seconds")
 
 
 async def render(insights: CrawlInsights) -> bytes:
-    del insights
-    return generate_latest()
+    """The page that Prometheus reads; the database is asked at most every few seconds, whoever asks here."""
+    readings = await _READINGS.of(insights)
+    return generate_latest(_counters()) + generate_latest(_Once(readings))
+
+
+def _counters() -> CollectorRegistry:
+    if SHARED_FOLDER not in os.environ:
+        return REGISTRY
+    registry = CollectorRegistry()
+    multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    return registry
+
+
+class _Once(Collector):
+    """Readings in the shape that the exposition wants."""
+
+    def __init__(self, families: Iterable[GaugeMetricFamily]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        yield from self._families
+
+
+class _Readings:
+    """What the database told last, and when."""
+
+    def __init__(self) -> None:
+        self._at = float("-inf")
+        self._source: CrawlInsights | None = None
+        self._families: list[GaugeMetricFamily] = []
+
+    async def of(self, insights: CrawlInsights) -> list[GaugeMetricFamily]:
+        if insights is not self._source or time.monotonic() - self._at > _OLDEST_READING:
+            self._families = await _read(insights)
+            self._at, self._source = time.monotonic(), insights
+        return self._families
+
+
+_READINGS = _Readings()
+
+
+async def _read(insights: CrawlInsights) -> list[GaugeMetricFamily]:
+    """Without the database there are no readings, but the page with the counters still comes."""
+    values: dict[str, Any] = {"database_up": 0, "opilio_build_info": {opilio.__version__: 1}}
+    try:
+        stats, depths = await insights.stats(), await insights.queue_depths()
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        _log.warning("metrics.database_away", error=str(error))
+    else:
+        values |= {"database_up": 1, "queue_depth": depths, **_figures(stats)}
+    return [_family(metric, values[metric.name]) for metric in READ if metric.name in values]
+
+
+def _figures(stats: Stats) -> dict[str, Any]:
+    return {
+        "jobs_active": {status: stats.jobs[status] for status in ("pending", "locked")},
+        "oldest_due_job_seconds": max(stats.oldest_due_seconds, stats.oldest_pending_seconds),
+        "policies_due": stats.due,
+        "policies_enabled": stats.policies["enabled"],
+        "retry_rate": stats.retry_rate,
+        "crawl_success_rate": stats.success_rate,
+        "hosts_cooling": stats.hosts_cooling,
+        "bots_alive": stats.bots_alive,
+        "outbox_backlog": stats.outbox,
+    }
+
+
+def _family(metric: Metric, value: Any) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+    if isinstance(value, dict):
+        for label, figure in value.items():
+            family.add_metric([label], figure)
+    elif value is not None:  # nothing ended in the last hour: no rate
+        family.add_metric([], value)
+    return family

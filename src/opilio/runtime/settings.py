@@ -75,6 +75,11 @@ class Settings(BaseSettings):
     login_attempts_per_minute: int = Field(
         10, ge=1, description="Wrong passwords per address and minute before 429."
     )
+    host: str = Field(
+        "127.0.0.1",
+        description="The address that the API listens on; the machine alone can reach the default.",
+    )
+    port: int = Field(8000, ge=1, le=65535, description="The port that the API listens on.")
     api_workers: int = Field(1, ge=1, description="Processes that serve the API under `opilio run api`.")
     public_url: str | None = Field(
         None, description="How people reach the dashboard, if not by host and port."

@@ -23,7 +23,7 @@ from opilio.web.bot_api import BOT_API
 from opilio.web.desk import Desk
 from opilio.web.documents import document_routes
 from opilio.web.endpoint import Endpoint
-from opilio.web.login import login_routes
+from opilio.web.login import Attempts, login_routes
 from opilio.web.wire import AnyRequest, answer, refuse
 
 _log = structlog.get_logger(__name__)
@@ -68,6 +68,7 @@ async def serve_desk(app: Litestar, opilio: Opilio) -> AsyncIterator[None]:
     desk = Desk(opilio.database, opilio.leasing, opilio.settling)
     app.state.opilio = opilio
     app.state.desk = desk
+    app.state.attempts = Attempts()
 
     def heard(channel: str, _payload: str) -> None:
         if channel == "opilio_work":

@@ -58,9 +58,9 @@ async def schema_json() -> Response[bytes]:
 
 
 @get("/static/{path:path}", media_type="application/octet-stream")
-async def static_file(path: Path) -> Response[bytes]:
+async def static_file(request: AnyRequest) -> Response[bytes]:
     """Files that ship with the package; nothing outside the folder can be named."""
-    file = (STATIC / str(path).lstrip("/")).resolve()
+    file = (STATIC / str(request.path_params["path"]).lstrip("/")).resolve()
     if not file.is_relative_to(STATIC.resolve()) or not file.is_file() or file.suffix not in _TYPES:
         raise NotFoundException
     headers = {"cache-control": "public, max-age=3600"}

@@ -71,7 +71,7 @@ class Endpoint:
     media_types: tuple[str, ...] = ()
     body_factor: int = 1
     optional_body: bool = False
-    raw_answer: str | None = None
+    raw_answers: tuple[str, ...] = ()
     params: dict[str, str] = field(default_factory=dict)
 
     def route(self) -> HTTPRouteHandler:

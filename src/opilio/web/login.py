@@ -63,9 +63,6 @@ class Attempts:
         self._failed[address].append(time.monotonic())
 
 
-_ATTEMPTS = Attempts()
-
-
 @get("/", media_type="text/html")
 async def home(request: AnyRequest) -> Response[Any]:
     operator = await current_operator(request)
@@ -103,15 +100,17 @@ async def log_in(request: AnyRequest) -> Response[Any]:
 
 
 @get("/login/{secret:str}", media_type="text/html")
-async def link_page(request: AnyRequest, secret: str) -> Response[bytes]:
+async def link_page(request: AnyRequest) -> Response[bytes]:
     """Shows the form only: a link that a mail scanner or a preview opened must still work."""
+    secret = str(request.path_params["secret"])
     opilio: Opilio = request.app.state.opilio
     name = await opilio.entry.owner_of_link(secret)
     return page("link.html", status=200 if name else 410, name=name, secret=secret, error=None)
 
 
 @post("/login/{secret:str}", media_type="text/html")
-async def use_link(request: AnyRequest, secret: str) -> Response[Any]:
+async def use_link(request: AnyRequest) -> Response[Any]:
+    secret = str(request.path_params["secret"])
     opilio: Opilio = request.app.state.opilio
     form = await _form(request)
     name = await opilio.entry.owner_of_link(secret)
@@ -155,12 +154,13 @@ async def current_operator(request: AnyRequest) -> Operator | None:
 
 async def _try_password(request: AnyRequest, name: str, password: str) -> str:
     opilio: Opilio = request.app.state.opilio
+    attempts: Attempts = request.app.state.attempts
     address = request.client.host if request.client else "?"
-    _ATTEMPTS.check(address, opilio.settings.login_attempts_per_minute)
+    attempts.check(address, opilio.settings.login_attempts_per_minute)
     try:
         return await opilio.entry.log_in(name.replace("\x00", ""), password)
     except Refused:
-        _ATTEMPTS.note_failure(address)
+        attempts.note_failure(address)
         raise
 
 

@@ -146,8 +146,9 @@ def _failure() -> dict[str, Any]:
 
 def _good(endpoint: Endpoint) -> dict[str, Any]:
     description = HTTPStatus(endpoint.status).phrase
-    if endpoint.raw_answer:
-        return {"description": description, "content": {endpoint.raw_answer: {"schema": {"type": "string"}}}}
+    if endpoint.raw_answers:
+        content = {kind: {"schema": {"type": "string"}} for kind in endpoint.raw_answers}
+        return {"description": description, "content": content}
     data: dict[str, Any] = {}
     if endpoint.answer is not None:
         data = _schema(*_items(endpoint.answer))

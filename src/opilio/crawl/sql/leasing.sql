@@ -1,5 +1,5 @@
 -- name: open_gates
--- Readies jobs whose time has come, and finds hosts whose gate is open: best priority first, then longest open.
+-- Readies jobs whose time has come, and tells whether any gate is open.
 with clock as (select coalesce(:now::timestamptz, now()) as at),
 ripe as materialized (
   select j.job_id from job_active j
@@ -18,37 +18,52 @@ woken as (
   on conflict (host_id, queue) do update
     set top_priority = greatest(g.top_priority, excluded.top_priority), version = g.version + 1
   returning host_id)
-select host_id from woken
-union
-select host_id from (
-  select g.host_id from generate_series(case when exists (select 1 from gate) then 100 else -1 end, 0, -1) p(priority)
+select exists (select 1 from woken) or exists (
+  select 1 from generate_series(case when exists (select 1 from gate) then 100 else -1 end, 0, -1) p(priority)
   cross join unnest(:queues::text[]) q(queue)
   cross join lateral (
-    select g.host_id from gate g
+    select 1 from gate g
     where g.queue = q.queue and g.top_priority = p.priority and g.open_at <= (select at from clock)
-    order by g.open_at limit :most::int) g
-  limit :most::int) opened;
+    limit 1) g) as any_open;
+
+-- name: take_gates
+-- Locks the hosts behind open gates: best priority first, then longest open. A host that another pull holds is
+-- passed over, so that pulls do not wait for each other, nor come back empty while other gates are open.
+select h.* from generate_series(100, 0, -1) p(priority)
+cross join unnest(:queues::text[]) q(queue)
+cross join lateral (
+  select h.host_id, h.max_concurrent, h.min_delay_seconds, h.next_at, h.cooling_until
+  from gate g join host h on h.host_id = g.host_id
+  where g.queue = q.queue and g.top_priority = p.priority and g.open_at <= coalesce(:now::timestamptz, now())
+  order by g.open_at
+  limit :most::int
+  for no key update of h skip locked) h
+limit :most::int;
 
 -- name: hosts_in_domain
 -- The domain itself and its subdomains, as far as they have waiting jobs.
 select h.host_id, h.gated or :fleet_gated::boolean as gated from host h
-where (h.name = :domain::text or h.name_reversed like reverse(:domain::text) || '.%')
+where (h.name = :domain::text
+       or (h.name_reversed ~>=~ reverse('.' || :domain::text) and h.name_reversed ~<~ reverse('/' || :domain::text)))
   and exists (select 1 from job_active j where j.host_id = h.host_id and j.queue = any(:queues::text[]) and j.place in ('free', 'gated'))
 limit 1000;
 
 -- name: take_hosts
--- Locks the hosts whose limits a pull must respect; another pull that holds one keeps it.
+-- Locks hosts whose limits a pull must respect; another pull that holds one keeps it.
 select h.host_id, h.max_concurrent, h.min_delay_seconds, h.next_at, h.cooling_until
 from host h where h.host_id = any(:host_ids::int[])
 order by h.host_id
 for no key update skip locked;
 
 -- name: count_held
--- Jobs locked at this moment, per host; exact, because the hosts are ours since take_hosts.
-select h.host_id, count(j.job_id)::int as held, coalesce(:now::timestamptz, now()) as at
-from unnest(:host_ids::int[]) h(host_id)
-left join job_active j on j.host_id = h.host_id and j.place = 'locked'
-group by h.host_id;
+-- Jobs locked at this moment, per host; exact, because the hosts are ours since they were taken. The versions of
+-- the gates tell close_gates whether anything happened after this look.
+select h.host_id, coalesce(:now::timestamptz, now()) as at,
+  (select count(*) from job_active j
+   where j.queue = any('{http,js,special}') and j.host_id = h.host_id and j.place = 'locked')::int as held,
+  array(select g.queue from gate g where g.host_id = h.host_id order by g.queue) as gate_queues,
+  array(select g.version from gate g where g.host_id = h.host_id order by g.queue) as gate_versions
+from unnest(:host_ids::int[]) h(host_id);
 
 -- name: lock_jobs
 -- Locks the best jobs for a list of bots, one place in the list per job. Jobs of hosts without limits come from
@@ -56,7 +71,7 @@ group by h.host_id;
 with clock as (select coalesce(:now::timestamptz, now()) as at),
 wanted as materialized (select w.bot_id, w.ord from unnest(:bots::text[]) with ordinality w(bot_id, ord)),
 free as materialized (
-  select j.job_id, j.host_id, j.queue, j.priority, h.gated
+  select j.job_id, j.host_id, j.queue, j.priority, h.gated or :fleet_gated::boolean as gated
   from unnest(:free_queues::text[]) q(queue)
   cross join lateral (
     select a.job_id, a.host_id, a.queue, a.priority from job_active a
@@ -104,31 +119,39 @@ locked as (
   where j.job_id = c.job_id and p.policy_id = j.policy_id
   returning c.ord, j.job_id, j.host_id, j.priority, j.queue, j.max_retries, j.retry_count, j.lock_ttl_seconds,
             j.locked_until, j.lock_token, p.url, p.crawl_config::text as crawl_config, p.rule_set::text as rule_set)
-select l.*, (select count(*) from parked) as parked from locked l
+select l.*, (select array_agg(distinct p.host_id) from parked p) as parked from locked l
 union all
-select null, null, null, null, null, null, null, null, null, null, null, null, null, count(*) from parked
+select null, null, null, null, null, null, null, null, null, null, null, null, null, array_agg(distinct p.host_id) from parked p
 having count(*) > 0 and not exists (select 1 from locked)
 order by ord;
 
 -- name: close_gates
--- After a visit: when each host may be visited again, and what is best behind its gates now. A gate with
--- nothing behind it goes, unless work was added meanwhile (its version tells).
+-- After a visit: when each host may be visited again, and what is best behind its gates now. A gate with nothing
+-- behind it goes. Where work was added or a lock ended since count_held looked (the version tells), the gate stays
+-- and opens as soon as politeness allows.
 with visited as materialized (
-  select * from unnest(:host_ids::int[], :next_at::timestamptz[], :open_at::timestamptz[]) v(host_id, next_at, open_at)),
+  select * from unnest(:host_ids::int[], :next_at::timestamptz[], :open_at::timestamptz[], :ready_at::timestamptz[],
+    :gated::boolean[]) v(host_id, next_at, open_at, ready_at, gated)),
+seen as materialized (
+  select * from unnest(:gate_hosts::int[], :gate_queues::text[], :gate_versions::bigint[]) s(host_id, queue, version)),
 visit as (
-  update host h set next_at = v.next_at from visited v where h.host_id = v.host_id and h.next_at <> v.next_at),
+  update host h set next_at = v.next_at, gated = v.gated from visited v
+  where h.host_id = v.host_id and (h.next_at, h.gated) is distinct from (v.next_at, v.gated)),
 behind as materialized (
-  select g.host_id, g.queue, g.version, v.open_at, best.priority
-  from visited v join gate g on g.host_id = v.host_id
+  select s.host_id, s.queue, s.version, v.open_at, v.ready_at, best.priority
+  from seen s join visited v on v.host_id = s.host_id
   left join lateral (
     select j.priority from job_active j
-    where j.host_id = g.host_id and j.queue = g.queue and j.place in ('free', 'gated')
+    where j.host_id = s.host_id and j.queue = s.queue and j.place in ('free', 'gated')
     order by j.priority desc limit 1) best on true),
 gone as (
   delete from gate g using behind b
   where g.host_id = b.host_id and g.queue = b.queue and b.priority is null and g.version = b.version)
-update gate g set top_priority = b.priority, open_at = b.open_at
-from behind b where g.host_id = b.host_id and g.queue = b.queue and b.priority is not null;
+update gate g set
+  top_priority = case when g.version = b.version then b.priority else greatest(g.top_priority, b.priority) end,
+  open_at = case when g.version = b.version then b.open_at else b.ready_at end
+from behind b
+where g.host_id = b.host_id and g.queue = b.queue and (b.priority is not null or g.version <> b.version);
 
 -- name: held_elsewhere
 -- For `skipped`: locked jobs that match, by holder, and jobs behind closed gates; counted up to a bound.
@@ -136,27 +159,40 @@ select held.locked_by as bot_id, count(*)::int as jobs from (
   select j.locked_by from job_active j
   where j.place = 'locked' and j.queue = any(:queues::text[])
     and (:host_ids::int[] is null or j.host_id = any(:host_ids::int[]))
-  limit 200) held
+  limit :most::int) held
 group by 1
 union all
 select null, count(*)::int from (
   select 1 from gate g
   join job_active j on j.host_id = g.host_id and j.queue = g.queue and j.place = 'gated'
-  where g.queue = any(:queues::text[]) and (:host_ids::int[] is null or g.host_id = any(:host_ids::int[]))
+  where g.queue = any(:queues::text[]) and g.open_at > coalesce(:now::timestamptz, now())
+    and (:host_ids::int[] is null or g.host_id = any(:host_ids::int[]))
   limit 100) waiting
 having count(*) > 0;
+
+-- name: held_by_others
+-- The same for one bot whose own locks crowded out the others.
+select count(*)::int from (
+  select 1 from job_active j
+  where j.place = 'locked' and j.queue = any(:queues::text[]) and j.locked_by <> :bot_id::text
+    and (:host_ids::int[] is null or j.host_id = any(:host_ids::int[]))
+  limit 100) held;
 
 -- name: domain_hosts
 -- Every host of a domain, waiting jobs or not.
 select h.host_id from host h
-where h.name = :domain::text or h.name_reversed like reverse(:domain::text) || '.%'
+where h.name = :domain::text
+   or (h.name_reversed ~>=~ reverse('.' || :domain::text) and h.name_reversed ~<~ reverse('/' || :domain::text))
 limit 1000;
 
 -- name: next_chance
--- When an empty-handed bot should ask again: the next retry, gate, due policy or expiring lock.
+-- When an empty-handed bot should ask again: the next retry, gate or due policy.
 select extract(epoch from least(
   (select min(j.run_at) from job_active j where j.place = 'later' and j.run_at < 'infinity'),
-  (select min(g.open_at) from gate g where g.queue = any(:queues::text[])),
+  (select min(g.open_at) from generate_series(case when exists (select 1 from gate) then 100 else -1 end, 0, -1) p(priority)
+   cross join unnest(:queues::text[]) q(queue)
+   cross join lateral (
+     select g.open_at from gate g where g.queue = q.queue and g.top_priority = p.priority order by g.open_at limit 1) g),
   (select min(d.due_at) from policy_due d)) - coalesce(:now::timestamptz, now()))::float8;
 
 -- name: see_bots

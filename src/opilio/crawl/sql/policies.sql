@@ -47,7 +47,9 @@ select k.row, k.policy_id, case when :update::boolean then 'updated' else 'exist
 
 -- name: set_schedules
 -- Switches policies on or off and moves their next run, where said. A policy that is switched off keeps its
--- waiting job, which nobody gets until it is switched on again.
+-- waiting job, which nobody gets until it is switched on again. One that is on gets a place among the due ones
+-- whether it has a job or not: a job that ends in this very moment cannot be seen from here, and the scheduler
+-- passes over a place whose policy has a job.
 with input as materialized (
   select * from unnest(:policy_ids::uuid[], :enabled::boolean[], :next_runs::timestamptz[]) i(policy_id, enabled, next_run_at)),
 state as (
@@ -58,8 +60,7 @@ undue as (
   delete from policy_due d using state s where d.policy_id = s.policy_id and not s.enabled),
 due as (
   insert into policy_due (policy_id, due_at)
-  select s.policy_id, s.next_run_at from state s
-  where s.enabled and not exists (select 1 from job_active j where j.policy_id = s.policy_id)
+  select s.policy_id, s.next_run_at from state s where s.enabled
   on conflict (policy_id) do update set due_at = excluded.due_at)
 update job_active j set
   place = 'later',
@@ -79,6 +80,13 @@ from (select :url::text as url, :host::text as host, :frequency::float8 as frequ
              :hot::boolean as hot, :labels::jsonb as labels) i
 join host h on h.name = i.host
 where p.policy_id = :policy_id::uuid and p.deleted_at is null;
+
+-- name: move_jobs
+-- The waiting jobs of changed policies follow them to their new host or queue; open_gates readies them there.
+update job_active j set host_id = p.host_id, queue = p.job_queue, place = 'later'
+from policy p
+where p.policy_id = any(:policy_ids::uuid[]) and j.policy_id = p.policy_id and j.place <> 'locked'
+  and (j.host_id, j.queue) is distinct from (p.host_id, p.job_queue);
 
 -- name: take_policy
 -- One policy as the user set it, locked for a change.

@@ -21,7 +21,7 @@ created as (
   cross join clock
   cross join lateral (select least(100, greatest(0, p.priority
       + (:overdue_points::int[])[1 + width_bucket(
-          extract(epoch from clock.at - coalesce(s.last_success_at, clock.at)) / (p.frequency_hours * 3600),
+          extract(epoch from clock.at - coalesce(s.last_success_at, clock.at)) / (greatest(p.frequency_hours, 1e-6) * 3600),
           :overdue_bands::float8[])]
       + (:error_points::int[])[1 + width_bucket(s.error_rate::float8, :error_bands::float8[])]
       + (:hot_points::int[])[1 + width_bucket(p.hot::int::float8, :hot_bands::float8[])])) as priority) rated
@@ -78,7 +78,12 @@ where j.place = 'gated' and not exists (select 1 from gate g where g.host_id = j
 group by j.host_id, j.queue order by 1, 2
 on conflict (host_id, queue) do update set version = g.version + 1;
 
+-- name: hold_disabled
+-- The safety net: waiting jobs of policies that were switched off in the moment the job was made.
+update job_active j set place = 'later', run_at = 'infinity' from policy_state s
+where s.policy_id = j.policy_id and not s.enabled and j.created_by = 'scheduler' and j.place in ('free', 'gated');
+
 -- name: drop_orphans
--- The safety net: waiting jobs whose policy was deleted while they ran.
+-- The safety net: waiting jobs whose policy was deleted while they were made, or ran.
 delete from job_active j using policy p
-where j.place = 'later' and j.run_at = 'infinity' and p.policy_id = j.policy_id and p.deleted_at is not null;
+where p.policy_id = j.policy_id and p.deleted_at is not null and j.place <> 'locked';

@@ -76,21 +76,23 @@ remembered as (
 rescheduled as (
   insert into policy_due (policy_id, due_at)
   select r.policy_id, r.next_run_at from remembered r where r.enabled
-  on conflict (policy_id) do update set due_at = excluded.due_at)
-insert into outbox (type, subject, data, occurred_at)
-select i.event_type, i.subject, i.event, clock.at from input i cross join clock;
+  on conflict (policy_id) do update set due_at = excluded.due_at),
+told as (
+  insert into outbox (type, subject, data, occurred_at)
+  select i.event_type, i.subject, i.event, clock.at from input i cross join clock)
+select pg_notify('opilio_outbox', '');  -- one word a batch: the relay need not poll
 
 -- name: return_jobs
 -- Gives locked jobs back to the queue, now or later; open_gates readies them when their time has come.
 update job_active j set
-  place = 'later', priority = i.priority, retry_count = i.retry_count,
+  place = 'later', host_id = p.host_id, queue = p.job_queue,  -- the policy may have moved while the job was out priority = i.priority, retry_count = i.retry_count,
   run_at = case when s.enabled then i.run_at else 'infinity' end,  -- nobody gets the job of a policy that is off
   last_error = coalesce(i.error, j.last_error), last_error_code = coalesce(i.error_code, j.last_error_code),
   locked_by = null, locked_at = null, locked_until = null, lock_ttl_seconds = null, lock_token = null
 from unnest(:job_ids::uuid[], :priorities::int[], :retry_counts::int[], :run_ats::timestamptz[], :errors::text[],
             :error_codes::text[]) i(job_id, priority, retry_count, run_at, error, error_code)
-cross join policy_state s
-where j.job_id = i.job_id and s.policy_id = j.policy_id;
+cross join policy_state s cross join policy p
+where j.job_id = i.job_id and s.policy_id = j.policy_id and p.policy_id = j.policy_id;
 
 -- name: add_steps
 -- Keeps the steps that the job's row is about to forget.
@@ -111,17 +113,23 @@ select * from unnest(:job_ids::uuid[], :bots::text[], :tokens::uuid[], :reasons:
 on conflict (job_id, digest) do nothing;
 
 -- name: cool_hosts
--- Hosts that asked to be left alone: closed for everyone, from this transaction on.
+-- Hosts that asked to be left alone: closed for everyone, from this transaction on, and never for less than before.
 with cooled as (
-  update host h set cooling_until = c.until, strikes = c.strikes, cooling_reason = c.reason, gated = true
+  update host h set cooling_until = greatest(h.cooling_until, c.until), strikes = greatest(h.strikes, c.strikes),
+    cooling_reason = c.reason, gated = true
   from unnest(:host_ids::int[], :untils::timestamptz[], :strikes::int[], :reasons::text[]) c(host_id, until, strikes, reason)
   where h.host_id = c.host_id returning h.host_id, h.cooling_until)
-update gate g set open_at = c.cooling_until from cooled c where g.host_id = c.host_id;
+update gate g set open_at = greatest(g.open_at, c.cooling_until) from cooled c where g.host_id = c.host_id;
 
 -- name: reopen_gates
--- Locks of these hosts ended: whoever was at its cap may be visited again.
-update gate g set open_at = least(g.open_at, greatest(h.cooling_until, h.next_at, coalesce(:now::timestamptz, now())))
-from host h where g.host_id = any(:host_ids::int[]) and h.host_id = g.host_id;
+-- Locks of these hosts ended: whoever was at its cap may be visited again. The new version tells a pull that is
+-- about to close the gate that it counted too many locks.
+with ordered as materialized (
+  select g.host_id, g.queue from gate g where g.host_id = any(:host_ids::int[]) order by g.host_id, g.queue for update)
+update gate g set
+  open_at = least(g.open_at, greatest(h.cooling_until, h.next_at, coalesce(:now::timestamptz, now()))), version = g.version + 1
+from ordered o join host h on h.host_id = o.host_id
+where g.host_id = o.host_id and g.queue = o.queue;
 
 -- name: extend_locks
 -- Heartbeats: the lock is the bot's own, alive, and not beyond its longest life.

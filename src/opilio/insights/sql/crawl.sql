@@ -109,7 +109,7 @@ order by v.change_id desc limit :most::int;
 -- name: hosts
 -- Hosts by name, with what is locked and what waits.
 select h.name as host, h.max_concurrent, h.min_delay_seconds, h.next_at, h.cooling_until, h.cooling_reason,
-  (select count(*) from job_active j where j.host_id = h.host_id and j.place = 'locked')::int as locked,
+  (select count(*) from job_active j where j.queue = any('{http,js,special}') and j.host_id = h.host_id and j.place = 'locked')::int as locked,
   (select count(*) from (select 1 from job_active j where j.host_id = h.host_id and j.place in ('free', 'gated') limit 10000) w)::int as waiting,
   (select count(*) from (select 1 from policy p where p.host_id = h.host_id and p.deleted_at is null limit 10000) w)::int as policies
 from host h
@@ -137,7 +137,8 @@ order by b.bot_id limit :most::int;
 select s.enabled, s.next_run_at, p.deleted_at, p.job_queue, h.name as host, h.max_concurrent, h.min_delay_seconds, h.next_at,
        h.cooling_until, h.cooling_reason, j.job_id, j.place, j.queue, nullif(j.run_at, 'infinity') as run_at, j.retry_count, j.max_retries, j.locked_by,
        j.locked_until,
-       (select count(*) from job_active x where x.host_id = p.host_id and x.place = 'locked')::int as held,
+       (select count(*) from job_active x
+        where x.queue = any('{http,js,special}') and x.host_id = p.host_id and x.place = 'locked')::int as held,
        (select max(b.last_seen_at) from bot b where coalesce(j.queue, p.job_queue) = any(b.capabilities)) as bot_seen_at,
        now() as at
 from policy p

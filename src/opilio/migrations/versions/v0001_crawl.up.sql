@@ -114,7 +114,7 @@ create index job_active_free on job_active (queue, priority desc, job_id) where 
 create index job_active_of_host on job_active (host_id, queue, priority desc, job_id) where place in ('free', 'gated');
 create index job_active_later on job_active (run_at) where place = 'later';
 create index job_active_expiry on job_active (locked_until) where place = 'locked';
-create index job_active_held on job_active (host_id) where place = 'locked';
+create index job_active_held on job_active (queue, host_id) where place = 'locked';
 
 -- A gate stands before the waiting jobs of a host with limits: pulls look at gates that are open, never at
 -- the jobs behind closed ones.
@@ -123,7 +123,7 @@ create table gate (
   queue         text not null,
   top_priority  smallint not null,   -- a hint: corrected at every visit, raised by whoever adds work
   open_at       timestamptz not null,
-  version       bigint not null default 0,
+  version       bigint not null default 0, -- changes whenever work is added or a lock of the host ends
   primary key (host_id, queue)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 create index gate_open on gate (queue, top_priority desc, open_at);
@@ -172,7 +172,10 @@ create table job_step (
   bot_id      text,                  -- whose lock ended
   lock_token  uuid,
   digest      bytea,
-  answer      jsonb
+  answer      jsonb,
+  constraint step_is_drawn check ((from_state, to_state) in (
+    ('pending', 'locked'), ('locked', 'pending'), ('locked', 'done'), ('locked', 'failed'), ('locked', 'expired'),
+    ('expired', 'pending'), ('failed', 'pending')))
 ) partition by range (at);
 create index job_step_job on job_step (job_id, step);
 
@@ -310,12 +313,18 @@ create table outbox (
 create function opilio_partition(parent text, unit text, at timestamptz) returns text language plpgsql as $$
 declare
   first timestamptz := date_trunc(unit, at, 'UTC');
+  last timestamptz := (first at time zone 'UTC' + ('1 ' || unit)::interval) at time zone 'UTC';
   child text := parent || to_char(first at time zone 'UTC', '_YYYYMMDD');
+  age text := substring(pg_get_partkeydef(parent::regclass) from '\((\w+)\)');
 begin
-  if to_regclass(child) is null then
-    execute format('create table %I partition of %I for values from (%L) to (%L)', child, parent, first,
-                   (first at time zone 'UTC' + ('1 ' || unit)::interval) at time zone 'UTC');
+  if to_regclass(child) is not null then
+    return child;
   end if;
+  -- What was kept aside because nobody had prepared its day moves in, or the day could never be prepared.
+  execute format('create table %I (like %I including defaults including constraints)', child, parent);
+  execute format('with moved as (delete from %I where %I >= %L and %I < %L returning *) insert into %I select * from moved',
+                 parent || '_other', age, first, age, last, child);
+  execute format('alter table %I attach partition %I for values from (%L) to (%L)', parent, child, first, last);
   return child;
 end $$;
 -- A row whose day was not prepared is kept all the same.

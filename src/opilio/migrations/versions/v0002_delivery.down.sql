@@ -1,3 +1,4 @@
+drop function delivery_drop_partitions(text, timestamptz);
 drop table webhook_progress, webhook_attempt, webhook_delivery, webhook_gate, webhook_endpoint, dead_letter,
   bus_message, bus_binding, bus_queue, outbound, event_log;
 -- Messages that only this revision can publish would otherwise be taken for events.

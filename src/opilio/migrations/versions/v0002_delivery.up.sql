@@ -180,5 +180,23 @@ create table webhook_progress (
 ) with (fillfactor = 70);
 create index webhook_progress_waiting on webhook_progress (next_at) where waiting;
 
-select opilio_partition(parent, interval '1 day', now() + n * interval '1 day')
+select opilio_partition(parent, 'day', now() + n * interval '1 day')
 from (values ('event_log'), ('webhook_attempt')) t(parent), generate_series(0, 3) n;
+
+-- History is dropped by the day, without a DELETE; answers how many days went.
+create function delivery_drop_partitions(parent text, before timestamptz) returns int
+language plpgsql as $$
+declare
+  child text;
+  dropped int := 0;
+begin
+  for child in
+    select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
+    where i.inhparent = parent::regclass and c.relname ~ '_[0-9]{8}$'
+      and to_timestamp(right(c.relname, 8) || ' +00', 'YYYYMMDD TZH') + interval '1 day' <= before
+  loop
+    execute format('drop table %I', child);
+    dropped := dropped + 1;
+  end loop;
+  return dropped;
+end $$;

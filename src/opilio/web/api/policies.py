@@ -109,7 +109,7 @@ def _readings(content_type: str, body: bytes) -> Iterator[Reading]:
     "read",
     "Export all policies; the import reads it back",
     query=ExportQuery,
-    raw_answer="application/x-ndjson",
+    raw_answers=("application/x-ndjson", "text/csv"),
     tag="policies",
 )
 async def export(call: Call) -> Response[Any]:

@@ -1,0 +1,94 @@
+"""One page over HTTP: redirects followed by hand, bytes and seconds limited, every hop checked."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import httpx2
+
+from opilio.bot.errors import CrawlError
+from opilio.bot.failures import of_status
+from opilio.bot.reference.options import CrawlConfig
+from opilio.contracts.codes import ErrorCode
+
+Check = Callable[[str], Awaitable[None]]
+
+_MOST_REDIRECTS = 10
+_REDIRECTS = {301, 302, 303, 307, 308}
+_READABLE = ("text/", "application/xhtml", "application/xml", "application/json", "application/ld+json")
+_SECRET_HEADERS = {"authorization", "cookie", "proxy-authorization"}
+_ACCEPT = {
+    "accept": "text/html,application/xhtml+xml,application/json;q=0.9,*/*;q=0.5",
+    "accept-language": "en;q=0.8,vi;q=0.7,*;q=0.5",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What the host answered; `url` is where the redirects ended."""
+
+    url: str
+    body: bytes
+    content_type: str | None
+
+
+class Fetcher:
+    """Fetches with one pool of connections for all jobs; cookies live for one fetch."""
+
+    def __init__(self, client: httpx2.AsyncClient) -> None:
+        self._client = client
+
+    async def fetch(self, url: str, config: CrawlConfig, check: Check) -> Page:
+        """`check` is asked before each hop and raises if the bot may not go there."""
+        async with asyncio.timeout(config.timeout_seconds):
+            cookies, headers = httpx2.Cookies(), {**_ACCEPT, **config.headers}
+            address = checked_url(url)
+            for _ in range(_MOST_REDIRECTS + 1):
+                await check(str(address))
+                request = self._client.build_request("GET", address, headers=headers)
+                cookies.set_cookie_header(request)
+                response = await self._client.send(request, stream=True, follow_redirects=False)
+                try:
+                    cookies.extract_cookies(response)
+                    if response.status_code not in _REDIRECTS or "location" not in response.headers:
+                        return await _page(response, config.max_bytes)
+                finally:
+                    await response.aclose()
+                target = checked_url(str(address.join(response.headers["location"])))
+                if target.netloc != address.netloc:
+                    headers = {name: value for name, value in headers.items() if name not in _SECRET_HEADERS}
+                address = target
+        raise CrawlError(ErrorCode.INVALID_RESPONSE, f"more than {_MOST_REDIRECTS} redirects")
+
+
+def checked_url(url: str) -> httpx2.URL:
+    """An address that a bot may ask for at all: http or https, with a host, without credentials."""
+    try:
+        parsed = httpx2.URL(url)
+    except httpx2.InvalidURL as error:
+        raise CrawlError(ErrorCode.INVALID_URL, f"{url!r} is no address: {error}") from error
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise CrawlError(ErrorCode.INVALID_URL, f"{url!r} is no http or https address")
+    if parsed.userinfo:
+        raise CrawlError(ErrorCode.INVALID_URL, "an address may not carry credentials")
+    return parsed
+
+
+async def _page(response: httpx2.Response, max_bytes: int) -> Page:
+    if not response.is_success:
+        failed = of_status(response.status_code, response.headers)
+        raise CrawlError(failed.code, failed.message, retry_after=failed.retry_after)
+    content_type = response.headers.get("content-type")
+    if content_type and not content_type.strip().lower().startswith(_READABLE):
+        raise CrawlError(ErrorCode.MEDIA_FORMAT_ERROR, f"the host sent {content_type}, which is no page")
+    return Page(str(response.url), await read_limited(response, max_bytes), content_type)
+
+
+async def read_limited(response: httpx2.Response, max_bytes: int) -> bytes:
+    """The body, decompressed; stops reading as soon as it is too large, whatever its headers promised."""
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > max_bytes:
+            raise CrawlError(ErrorCode.MEDIA_TOO_LARGE, f"the page has more than {max_bytes} bytes")
+    return bytes(body)

@@ -1,0 +1,40 @@
+"""The reference crawler as a bot."""
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
+
+from opilio.bot.bot import Bot
+from opilio.bot.reference.chromium import find_browser
+from opilio.bot.reference.crawl import ReferenceCrawler
+from opilio.bot.reference.options import Options
+from opilio.bot.report import JobReport
+from opilio.contracts.bot_api import Queue
+
+
+@contextlib.asynccontextmanager
+async def reference_bot(
+    server: str,
+    token: str,
+    *,
+    bot_id: str | None = None,
+    capabilities: Sequence[Queue] = ("http",),
+    concurrency: int = 10,
+    options: Options | None = None,
+    observe: Callable[[JobReport], None] | None = None,
+) -> AsyncIterator[Bot]:
+    """A bot ready to `serve`; with the capability `js` it brings a browser."""
+    options = options or Options()
+    if "js" in capabilities:
+        options = replace(options, browser=find_browser(options.browser))
+    bot = Bot(
+        server,
+        token,
+        bot_id=bot_id,
+        capabilities=capabilities,
+        concurrency=concurrency,
+        observe=observe,
+    )
+    async with ReferenceCrawler(options) as crawler:
+        bot.handler()(crawler.crawl)
+        yield bot

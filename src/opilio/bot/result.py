@@ -1,0 +1,88 @@
+"""What an author's function returns, and how it becomes the body of a submit."""
+
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import msgspec
+
+from opilio.bot.errors import CrawlError
+from opilio.bot.failures import Failure
+from opilio.contracts.bot_api import Outcome, PulledJob
+from opilio.contracts.codes import ErrorCode
+
+Price = Decimal | int | float | str
+
+_TITLE_LENGTH = 2000
+_MESSAGE_LENGTH = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was found: a price with its currency, or `data`, or both."""
+
+    price: Price | None = None
+    currency: str | None = None
+    title: str | None = None
+    in_stock: bool | None = None
+    data: dict[str, Any] | None = None
+    raw_html: str | None = None
+    html_hash: str | None = None
+    crawl_duration: float | None = None
+
+
+def success(job: PulledJob, result: Result, seconds: float) -> Outcome:
+    """The outcome of a crawl that worked; a result that the server would refuse is a `CrawlError`."""
+    _check(result)
+    return Outcome(
+        job_id=job.job_id,
+        lock_token=job.lock_token,
+        success=True,
+        price=exact(result.price),
+        currency=result.currency,
+        title=result.title[:_TITLE_LENGTH] if result.title else result.title,
+        in_stock=result.in_stock,
+        data=result.data,
+        raw_html=result.raw_html,
+        html_hash=result.html_hash,
+        crawl_duration=seconds if result.crawl_duration is None else result.crawl_duration,
+    )
+
+
+def failure(job: PulledJob, failed: Failure, seconds: float) -> Outcome:
+    return Outcome(
+        job_id=job.job_id,
+        lock_token=job.lock_token,
+        success=False,
+        error_code=failed.code[:64] or ErrorCode.UNKNOWN_ERROR,
+        error_msg=failed.message[:_MESSAGE_LENGTH],
+        retry_after=failed.retry_after,
+        crawl_duration=seconds,
+    )
+
+
+def exact(price: Price | None) -> msgspec.Raw:
+    """The price as JSON digits, so that no float rounds it on the way."""
+    if price is None:
+        return msgspec.Raw(b"null")
+    try:
+        number = Decimal(str(price))
+    except InvalidOperation:
+        raise _invalid(f"the price {price!r} is not a number") from None
+    if not number.is_finite() or number < 0:
+        raise _invalid(f"the price {price!r} is not a number of 0 or more")
+    return msgspec.Raw(format(number, "f").encode())
+
+
+def _check(result: Result) -> None:
+    priced = result.price is not None and result.currency is not None
+    if not priced and not result.data:
+        raise _invalid("a result needs a price with its currency, or data")
+    if result.currency is not None and not (
+        len(result.currency) == 3 and result.currency.isascii() and result.currency.isalpha()
+    ):
+        raise _invalid(f"the currency {result.currency!r} is not three letters")
+
+
+def _invalid(message: str) -> CrawlError:
+    return CrawlError(ErrorCode.PARSE_ERROR, message)

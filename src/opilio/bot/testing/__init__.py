@@ -1,0 +1,14 @@
+"""A fake control plane for the tests of bot authors: real locks, tokens and errors, no database.
+
+plane = FakeControlPlane()
+job = plane.add("https://shop.example/1")
+bot = Bot(plane.server, plane.token("my-bot"), bot_id="my-bot", transport=plane.transport)
+…
+await bot.serve(until_idle=True)
+assert plane.job(job).status == "done"
+"""
+
+from opilio.bot.testing.jobs import FakeJob
+from opilio.bot.testing.plane import FakeControlPlane
+
+__all__ = ["FakeControlPlane", "FakeJob"]

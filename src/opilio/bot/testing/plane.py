@@ -1,0 +1,287 @@
+"""The fake control plane: the bot API in one process, over a transport or over TCP."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import httpx2
+import msgspec
+
+from opilio import loopback
+from opilio.bot.errors import Refused
+from opilio.bot.testing.jobs import FakeJob, JobTable, refusal
+from opilio.contracts.bot_api import (
+    BatchAnswer,
+    BatchRequest,
+    HeldAnswer,
+    HeldRequest,
+    ItemAnswer,
+    Outcome,
+    PullAnswer,
+    PullRequest,
+    SubmitRequest,
+)
+from opilio.contracts.envelope import ErrorBody, Failure, Success
+from opilio.loopback import HangUp, Reply, Request
+
+_JSON = {"content-type": "application/json"}
+_MOST_BODY_BYTES = 10 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class _Fault:
+    """What goes wrong with the next requests to an endpoint."""
+
+    endpoint: str
+    status: int | None
+    retry_after: float | None
+    times: int
+    after_work: bool
+
+
+class FakeControlPlane:
+    """Hands out the jobs you add and keeps what bots hand in; every refusal is the real one's.
+
+    Faults for the unlucky day: `fail_next("submit", 503, retry_after=1)`, `lose_reply("submit")` (the work is
+    done, the answer lost), `away = True` (nobody answers), `skip(seconds)` (locks run out), `revoke(token)`.
+    """
+
+    server = "http://control-plane.test"
+
+    def __init__(self) -> None:
+        self.away = False
+        self.requests: dict[str, int] = {}
+        self._table = JobTable()
+        self._tokens: dict[str, str] = {}
+        self._faults: list[_Fault] = []
+        self._waiters: set[asyncio.Event] = set()
+        self._endpoints: dict[str, Callable[[str, bytes], Awaitable[Any]]] = {
+            "pull": self._pull,
+            "submit": self._submit,
+            "submit/batch": self._submit_batch,
+            "heartbeat": self._heartbeat,
+            "release": self._release,
+        }
+
+    # -- what a test prepares and looks at -------------------------------------------------------
+
+    def token(self, bot_id: str) -> str:
+        """A token for this bot; several may be valid at once."""
+        token = f"fake-{bot_id}-{len(self._tokens)}"
+        self._tokens[token] = bot_id
+        return token
+
+    def revoke(self, token: str) -> None:
+        del self._tokens[token]
+
+    def add(
+        self,
+        url: str,
+        *,
+        queue: str = "http",
+        priority: int = 50,
+        crawl_config: dict[str, Any] | None = None,
+        rule_set: Any = None,
+        max_retries: int = 3,
+        timeout_seconds: float = 600,
+    ) -> UUID:
+        job = FakeJob(
+            url=url,
+            queue=queue,
+            priority=priority,
+            crawl_config=crawl_config or {},
+            rule_set=rule_set,
+            max_retries=max_retries,
+            timeout_seconds=timeout_seconds,
+        )
+        self._table.add(job)
+        self._notify()
+        return job.job_id
+
+    def job(self, job_id: UUID) -> FakeJob:
+        return self._table.jobs[job_id]
+
+    @property
+    def jobs(self) -> list[FakeJob]:
+        return list(self._table.jobs.values())
+
+    def skip(self, seconds: float) -> None:
+        """Moves the clock on: locks that ran out are seen as such at the next request."""
+        self._table.skipped += timedelta(seconds=seconds)
+
+    def fail_next(
+        self, endpoint: str, status: int, *, retry_after: float | None = None, times: int = 1
+    ) -> None:
+        self._faults.append(_Fault(endpoint, status, retry_after, times, after_work=False))
+
+    def lose_reply(self, endpoint: str, *, times: int = 1) -> None:
+        """The request is carried out, its answer never arrives."""
+        self._faults.append(_Fault(endpoint, None, None, times, after_work=True))
+
+    async def until(self, condition: Callable[["FakeControlPlane"], bool], seconds: float = 10) -> None:
+        """Waits for something to become true; looked at after each request."""
+        async with asyncio.timeout(seconds):
+            await self._changed_until(lambda: condition(self))
+
+    async def settled(self, seconds: float = 10) -> None:
+        """Waits until every job has reached its end."""
+        await self.until(lambda plane: all(job.final for job in plane.jobs), seconds)
+
+    # -- how bots reach it -----------------------------------------------------------------------
+
+    @property
+    def transport(self) -> httpx2.AsyncBaseTransport:
+        """For `Bot(…, transport=…)`: no socket, no port."""
+
+        async def handle(request: httpx2.Request) -> httpx2.Response:
+            asked = Request(request.method, request.url.path, dict(request.headers), request.content)
+            try:
+                reply = await self(asked)
+            except HangUp as gone:
+                raise httpx2.ReadError("the connection was closed", request=request) from gone
+            return httpx2.Response(reply.status, headers=reply.headers, content=reply.body)
+
+        return httpx2.MockTransport(handle)
+
+    @contextlib.asynccontextmanager
+    async def serving(self, port: int = 0) -> AsyncIterator[str]:
+        """A real port on loopback, for bots in other processes or languages; yields the address."""
+        async with loopback.serving(self, port=port) as address:
+            yield address
+
+    async def __call__(self, request: Request) -> Reply:
+        if self.away:
+            raise HangUp
+        endpoint = request.path.strip("/").removeprefix("api/crawl/")
+        self.requests[endpoint] = self.requests.get(endpoint, 0) + 1
+        self._notify()
+        fault = self._fault_for(endpoint)
+        if fault is not None and not fault.after_work:
+            return _fault_reply(fault)
+        reply = await self._answer(endpoint, request)
+        self._notify()
+        if fault is not None:
+            raise HangUp
+        return reply
+
+    # -- the bot API -----------------------------------------------------------------------------
+
+    async def _answer(self, endpoint: str, request: Request) -> Reply:
+        try:
+            bot_id = self._bot_of(request)
+            if endpoint not in self._endpoints:
+                raise refusal("not_found", f"there is no {request.path}")
+            if request.method != "POST":
+                raise refusal("method_not_allowed", "the bot API takes POST alone")
+            if len(request.body) > _MOST_BODY_BYTES:
+                raise refusal("payload_too_large", f"a body may have {_MOST_BODY_BYTES} bytes")
+            data = await self._endpoints[endpoint](bot_id, request.body)
+        except msgspec.DecodeError as error:
+            return _refused(refusal("validation_error", str(error)))
+        except Refused as error:
+            return _refused(error)
+        return Reply(200, msgspec.json.encode(Success(data)), _JSON)
+
+    def _bot_of(self, request: Request) -> str:
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() != "bearer" or token not in self._tokens:
+            raise refusal("unauthorized", "the token is missing, wrong or revoked")
+        return self._tokens[token]
+
+    async def _pull(self, owner: str, body: bytes) -> PullAnswer:
+        request = msgspec.json.decode(body, type=PullRequest)
+        _check_owner(owner, request.bot_id)
+        jobs, skipped = self._table.pull(request)
+        if not jobs and request.wait_seconds:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(request.wait_seconds):
+                    await self._changed_until(lambda: self._table.has_pending(request))
+            jobs, skipped = self._table.pull(request)
+        handed_out = [job.handed_out() for job in jobs]
+        retry_after = None if jobs else 1.0
+        return PullAnswer(jobs=handed_out, count=len(jobs), skipped=skipped, retry_after=retry_after)
+
+    async def _submit(self, owner: str, body: bytes) -> Any:
+        request = msgspec.json.decode(body, type=SubmitRequest)
+        _check_owner(owner, request.bot_id)
+        fields = {name: getattr(request, name) for name in Outcome.__struct_fields__}
+        return self._table.submit(owner, Outcome(**fields))
+
+    async def _submit_batch(self, owner: str, body: bytes) -> BatchAnswer:
+        request = msgspec.json.decode(body, type=BatchRequest)
+        _check_owner(owner, request.bot_id)
+        return BatchAnswer(
+            results=[_item(item.job_id, self._table.submit, owner, item) for item in request.results]
+        )
+
+    async def _heartbeat(self, owner: str, body: bytes) -> HeldAnswer:
+        return self._each_held(owner, body, self._table.heartbeat)
+
+    async def _release(self, owner: str, body: bytes) -> HeldAnswer:
+        return self._each_held(owner, body, self._table.release)
+
+    def _each_held(self, owner: str, body: bytes, work: Callable[..., Any]) -> HeldAnswer:
+        request = msgspec.json.decode(body, type=HeldRequest)
+        _check_owner(owner, request.bot_id)
+        return HeldAnswer(jobs=[_item(held.job_id, work, owner, held) for held in request.jobs])
+
+    # -- faults and signals ----------------------------------------------------------------------
+
+    def _fault_for(self, endpoint: str) -> _Fault | None:
+        for fault in self._faults:
+            if endpoint == fault.endpoint or endpoint.startswith(f"{fault.endpoint}/"):
+                fault.times -= 1
+                if fault.times == 0:
+                    self._faults.remove(fault)
+                return fault
+        return None
+
+    def _notify(self) -> None:
+        for waiter in self._waiters:
+            waiter.set()
+
+    async def _changed_until(self, condition: Callable[[], bool]) -> None:
+        waiter = asyncio.Event()
+        self._waiters.add(waiter)
+        try:
+            while not condition():
+                await waiter.wait()
+                waiter.clear()
+        finally:
+            self._waiters.discard(waiter)
+
+
+def _check_owner(owner: str, bot_id: str) -> None:
+    if owner != bot_id:
+        raise refusal("forbidden", f"this token belongs to the bot {owner}", {"bot_id": owner})
+
+
+def _item(job_id: UUID, work: Callable[..., Any], *args: Any) -> ItemAnswer:
+    try:
+        return ItemAnswer(job_id=job_id, success=True, data=work(*args))
+    except Refused as error:
+        return ItemAnswer(job_id=job_id, success=False, error=_body(error))
+
+
+def _body(error: Refused) -> ErrorBody:
+    return ErrorBody(error.code, error.message, error.details)
+
+
+def _refused(error: Refused) -> Reply:
+    return Reply(error.status, msgspec.json.encode(Failure(_body(error))), _JSON)
+
+
+def _fault_reply(fault: _Fault) -> Reply:
+    assert fault.status is not None
+    headers = dict(_JSON)
+    if fault.retry_after is not None:
+        headers["retry-after"] = f"{fault.retry_after:g}"
+    code = {401: "unauthorized", 403: "forbidden", 429: "rate_limited", 413: "payload_too_large"}.get(
+        fault.status, "unavailable"
+    )
+    body = Failure(ErrorBody(code, "a fault that the test asked for"))
+    return Reply(fault.status, msgspec.json.encode(body), headers)

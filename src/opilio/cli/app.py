@@ -1,0 +1,138 @@
+"""The command line: one file per group of commands, loaded when it is asked for."""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command, get_group
+
+from opilio.errors import OpilioError
+
+# name → whether it has commands of its own. A name whose module is not there does not exist.
+_COMMANDS = {
+    "up": False,
+    "run": False,
+    "doctor": False,
+    "login": False,
+    "policies": True,
+    "jobs": True,
+    "hosts": True,
+    "bots": True,
+    "keys": True,
+    "projects": True,
+    "webhooks": True,
+    "events": True,
+    "dlq": True,
+    "analytics": True,
+    "bot": True,
+    "crawler": True,
+    "demo": True,
+    "db": True,
+    "config": True,
+    "openapi": False,
+    "asyncapi": False,
+}
+DATA_DIR = "--data-dir"
+
+
+class Commands(TyperGroup):
+    """Imports the module of a command when the command is wanted."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        del ctx
+        return [name for name in _COMMANDS if find_spec(f"opilio.cli.{name}") is not None]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        app = import_module(f"opilio.cli.{cmd_name}").app
+        command = get_group(app) if _COMMANDS[cmd_name] else get_command(app)
+        command.name = cmd_name
+        return command
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    help="Opilio, the crawl control plane: decides what is crawled and when, and hands the work out.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from opilio import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    data_dir: str | None = typer.Option(
+        None, DATA_DIR, help="The embedded instance's folder; anywhere on the line, or OPILIO_DATA_DIR."
+    ),
+    version: bool = typer.Option(
+        False, "--version", help="Prints the version.", callback=_print_version, is_eager=True
+    ),
+) -> None:
+    del data_dir, version  # both are seen to before any command runs
+
+
+def run(words: Sequence[str]) -> int:
+    """Runs a command line and answers its exit code: 0 done, 1 failed, 2 not understood."""
+    click = import_module(typer.BadParameter.__module__)  # Typer brings its own copy of click
+    try:
+        answer = get_command(app).main(args=_take_data_dir(words), prog_name="opilio", standalone_mode=False)
+    except click.NoArgsIsHelpError as error:
+        print(error.format_message(), file=sys.stderr)
+        return 2
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else "opilio"
+        return _say(f"{path}: {_one_line(error.format_message())} ({path} --help)", 2)
+    except (typer.Abort, KeyboardInterrupt):
+        return _say("stopped", 130)
+    except click.ClickException as error:
+        return _say(_one_line(error.format_message()), 1)
+    except OpilioError as error:
+        return _say(_one_line(str(error)), 1)
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        if os.environ.get("OPILIO_LOG_LEVEL", "").lower() == "debug":
+            raise
+        text = f"{type(error).__name__}: {error}"
+        return _say(f"unexpected {_one_line(text)} (OPILIO_LOG_LEVEL=debug shows where)", 1)
+    return answer if isinstance(answer, int) else 0
+
+
+def _take_data_dir(words: Sequence[str]) -> list[str]:
+    """`--data-dir D` may stand anywhere before `--`; it becomes the environment's, for children too."""
+    left: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if word == "--":
+            return [*left, word, *rest]
+        name, equals, value = word.partition("=")
+        if name != DATA_DIR:
+            left.append(word)
+            continue
+        directory = value if equals else next(rest, "")
+        if not directory:
+            return [word]  # Typer says what is missing
+        os.environ["OPILIO_DATA_DIR"] = directory
+    return left
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _say(text: str, code: int) -> int:
+    print(text, file=sys.stderr)
+    return code

@@ -1,0 +1,130 @@
+"""`opilio bot run`: the reference bot from the command line."""
+
+import asyncio
+import logging
+import sys
+from dataclasses import replace
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(help="Bots: crawl the jobs that Opilio hands out.", no_args_is_help=True)
+
+_QUEUES = ("http", "js", "special")
+
+
+@app.callback()
+def bots() -> None:
+    """Keeps `run` a command of its own, however many there are."""
+
+
+@app.command()
+def run(
+    server: Annotated[
+        str, typer.Option(envvar="OPILIO_SERVER", help="Address of the control plane.", show_default=True)
+    ] = "http://127.0.0.1:8000",
+    token: Annotated[
+        str, typer.Option(envvar="OPILIO_BOT_TOKEN", help="The bot's token: opilio bots token BOT_ID.")
+    ] = "",
+    bot_id: Annotated[
+        str | None,
+        typer.Option(
+            envvar="OPILIO_BOT_ID", help="Whom the token belongs to; asked of the server if left out."
+        ),
+    ] = None,
+    capabilities: Annotated[
+        str, typer.Option(envvar="OPILIO_BOT_CAPABILITIES", help="Queues to take jobs from: http,js,special.")
+    ] = "http",
+    concurrency: Annotated[
+        int, typer.Option(envvar="OPILIO_BOT_CONCURRENCY", min=1, help="Crawls at once.")
+    ] = 10,
+    allow_private: Annotated[
+        str,
+        typer.Option(
+            envvar="OPILIO_BOT_ALLOW_PRIVATE",
+            help="Private addresses that may be crawled: CIDRs separated by commas, or true.",
+        ),
+    ] = "",
+    browser: Annotated[
+        str | None,
+        typer.Option(envvar="OPILIO_BOT_BROWSER", help="Chromium to use for js; found if left out."),
+    ] = None,
+    user_agent: Annotated[str | None, typer.Option(help="What the bot calls itself to hosts.")] = None,
+    raw_html: Annotated[bool, typer.Option("--raw-html", help="Hand in the page's HTML too.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Stop when there is nothing left to crawl.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON line for each job.")] = False,
+) -> None:
+    """Crawl the jobs that the control plane hands out, until Ctrl-C."""
+    from opilio.bot.errors import BotError
+
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(message)s")
+    queues = _queues(capabilities)
+    options = _options(allow_private, browser, user_agent, raw_html=raw_html)
+    try:
+        asyncio.run(_serve(server, token, bot_id, queues, concurrency, options, once=once, as_json=as_json))
+    except BotError as error:
+        typer.echo(f"opilio bot run: {error}", err=True)
+        raise typer.Exit(1) from None
+
+
+async def _serve(
+    server: str,
+    token: str,
+    bot_id: str | None,
+    queues: list[Any],
+    concurrency: int,
+    options: Any,
+    *,
+    once: bool,
+    as_json: bool,
+) -> None:
+    import stamina.instrumentation
+
+    from opilio.bot.reference import reference_bot
+
+    # Its hook may write to standard output, which belongs to the jobs; the SDK itself says when a server is away.
+    stamina.instrumentation.set_on_retry_hooks([])
+    async with reference_bot(
+        server,
+        token,
+        bot_id=bot_id,
+        capabilities=queues,
+        concurrency=concurrency,
+        options=options,
+        observe=_print_json if as_json else _print_line,
+    ) as bot:
+        await bot.serve(until_idle=once, signals=True)
+
+
+def _queues(text: str) -> list[Any]:
+    queues = [word.strip() for word in text.split(",") if word.strip()]
+    if not queues or (unknown := [queue for queue in queues if queue not in _QUEUES]):
+        wrong = unknown[0] if queues else text
+        raise typer.BadParameter(f"{wrong!r} is no capability; there are {', '.join(_QUEUES)}")
+    return queues
+
+
+def _options(allow_private: str, browser: str | None, user_agent: str | None, *, raw_html: bool) -> Any:
+    from opilio.bot.reference import Options
+    from opilio.netguard import parse_allow
+
+    try:
+        allow = parse_allow(allow_private)
+    except ValueError as error:
+        raise typer.BadParameter(f"--allow-private: {error}") from error
+    options = Options(allow=allow, browser=browser, keep_html=raw_html)
+    return replace(options, user_agent=user_agent) if user_agent else options
+
+
+def _print_json(report: Any) -> None:
+    import msgspec
+
+    print(msgspec.json.encode(report).decode(), flush=True)
+
+
+def _print_line(report: Any) -> None:
+    if report.status == "done" and report.price is not None:
+        found = f"{bytes(report.price).decode()} {report.currency or ''}"
+    else:
+        found = report.error_code or report.reason or ""
+    print(f"{report.status:<8} {found:<24} {report.url}", flush=True)

@@ -1,0 +1,31 @@
+"""`opilio demo`: the shop that a first start brings along."""
+
+import typer
+
+from opilio.cli.context import open_opilio_for_cli, run_async
+from opilio.cli.output import Json, note, show
+
+app = typer.Typer(no_args_is_help=True, help="The shop that a first start brings along.")
+
+
+@app.callback()
+def demo() -> None:
+    """Keeps `remove` a command of its own."""
+
+
+@app.command()
+def remove(json: Json = False) -> None:
+    """Removes the demo: its policies, their waiting jobs and its bot's token."""
+    removed = run_async(_remove())
+    show(
+        {"removed": removed},
+        json,
+        lambda: note(f"{removed} policies of the demo are gone; the next start brings none"),
+    )
+
+
+async def _remove() -> int:
+    from opilio.runtime.demo import remove_demo
+
+    async with open_opilio_for_cli() as opilio:
+        return await remove_demo(opilio)

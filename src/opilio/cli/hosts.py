@@ -1,0 +1,60 @@
+"""`opilio hosts`: how often and how widely each host may be visited."""
+
+from datetime import timedelta
+from typing import Annotated, Any
+
+import typer
+
+from opilio.cli import words
+from opilio.cli.context import actor, open_opilio_for_cli, run_async
+from opilio.cli.output import Cursor, Json, Limit, print_fields, print_page, show
+
+app = typer.Typer(no_args_is_help=True, help="How often and how widely each host may be visited.")
+_COLUMNS = (
+    "host",
+    "effective_max_concurrent",
+    "effective_min_delay_seconds",
+    "cooling_until",
+    "locked",
+    "waiting",
+    "policies",
+)
+
+
+@app.command("list")
+def list_(limit: Limit = 50, cursor: Cursor = None, json: Json = False) -> None:
+    """Lists hosts by name."""
+    page = run_async(_list(limit, cursor))
+    show(page, json, lambda: print_page(page, _COLUMNS, "no hosts"))
+
+
+async def _list(limit: int, cursor: str | None) -> Any:
+    async with open_opilio_for_cli() as opilio:
+        return await opilio.insights.hosts(limit=limit, cursor=cursor)
+
+
+@app.command("set")
+def set_(
+    host: str,
+    max_concurrent: Annotated[
+        int | None, typer.Option(min=1, max=100_000, help="Jobs locked at once.")
+    ] = None,
+    min_delay: Annotated[
+        timedelta | None,
+        typer.Option(parser=words.duration, metavar="DURATION", help="Between two hand-outs."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Sets the whole limits of a host: what is left out is no limit of its own."""
+    answer = run_async(_set(host, max_concurrent, min_delay))
+    show(answer, json, lambda: print_fields(answer))
+
+
+async def _set(host: str, max_concurrent: int | None, min_delay: timedelta | None) -> Any:
+    from opilio.crawl.politeness import Limits
+
+    limits = Limits(max_concurrent, min_delay.total_seconds() if min_delay is not None else None)
+    async with open_opilio_for_cli() as opilio:
+        name = await opilio.hosts.set_limits(host, limits)
+        await opilio.entry.note(actor(), "host.limits", name)
+        return await opilio.insights.host(name)

@@ -1,0 +1,20 @@
+"""`opilio openapi`: the document of the HTTP API."""
+
+import typer
+
+from opilio.cli.output import Json
+
+app = typer.Typer()
+
+
+@app.command()
+def openapi(json: Json = False) -> None:
+    """Prints the OpenAPI document."""
+    import sys
+    from importlib import import_module
+
+    import msgspec
+
+    del json  # it is JSON either way
+    document = import_module("opilio.web.openapi").document()
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")

@@ -1,0 +1,76 @@
+"""`opilio run`: one role or several, in production."""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from opilio.cli.context import settings
+from opilio.cli.output import JsonLines
+from opilio.errors import OpilioError
+
+if TYPE_CHECKING:
+    from opilio.runtime.settings import Settings
+
+app = typer.Typer()
+
+
+class Role(StrEnum):
+    API = "api"
+    SCHEDULER = "scheduler"
+    DELIVERY = "delivery"
+    COLLECTOR = "collector"
+    ANALYTICS = "analytics"
+
+
+@app.command()
+def run(
+    roles: Annotated[list[Role], typer.Argument(metavar="ROLE...", help="What this process is.")],
+    host: Annotated[str | None, typer.Option(help="The API's address; OPILIO_HOST.")] = None,
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="The API's port; OPILIO_PORT.")] = None,
+    json: JsonLines = False,
+) -> None:
+    """Runs roles in this process until Ctrl-C or SIGTERM; metrics are on OPILIO_METRICS_PORT."""
+    from opilio.runtime.logging import configure_logging
+    from opilio.runtime.processes import die_with_parent, require_free_port
+
+    die_with_parent()
+    wanted = settings(host=host, port=port, log_format="json" if json else None)
+    configure_logging(wanted)
+    names = list(dict.fromkeys(role.value for role in roles))
+    if "api" in names:
+        require_free_port(wanted.host, wanted.port)
+    if "api" in names and wanted.api_workers > 1:
+        _run_workers(wanted, names)
+    else:
+        _run_here(wanted, names)
+
+
+def _run_here(wanted: "Settings", names: list[str]) -> None:
+    import uvloop
+
+    from opilio.runtime.roles import available, run_roles
+
+    missing = [name for name in names if name not in available()]
+    if missing:
+        raise OpilioError(
+            f"this installation has no role {', '.join(missing)}; it has {', '.join(available())}"
+        )
+    uvloop.run(run_roles(wanted, names))
+
+
+def _run_workers(wanted: "Settings", names: list[str]) -> None:
+    """Several processes serve one port; they count together."""
+    import tempfile
+    from pathlib import Path
+
+    from opilio.runtime.counters import share_counters
+    from opilio.runtime.serving import serve_workers
+
+    if names != ["api"]:
+        raise OpilioError(
+            "with OPILIO_API_WORKERS above 1 the API is a process tree of its own: run it alone"
+        )
+    with tempfile.TemporaryDirectory(prefix="opilio-metrics-") as folder:
+        share_counters(Path(folder))
+        serve_workers(wanted)

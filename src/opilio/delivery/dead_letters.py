@@ -1,0 +1,156 @@
+"""Dead letters of every kind: seen, and sent again."""
+
+import base64
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from opilio.adapters.postgres import Database, Row, Session
+from opilio.bus import Ack, Bus, Consumer, Message, Outgoing, Verdict
+from opilio.contracts.topology import DEAD_LETTER_INDEX, Topology
+from opilio.contracts.webhooks import DeadLetter, Page
+from opilio.delivery.cursor import page_of, parse_uuid
+from opilio.delivery.routing import UNROUTABLE_QUEUE, WEBHOOKS_QUEUE, Parcel, Route, sql
+from opilio.errors import Conflict, NotFound
+
+Forget: TypeAlias = Callable[[str, str], Awaitable[bool]]
+_OF_ITS_DEATH = (
+    "x-reason",
+    "x-dead-letter-id",
+    "x-dead-letter-queue",
+    "x-queue",
+    "x-original-exchange",
+    "x-original-routing-key",
+)
+
+
+class DeadLetters:
+    """Lists, shows and replays.
+
+    `route` is the road to the bus that the relay uses; `forget` takes a letter that was sent again out of the
+    broker's own queue, where there is a broker.
+    """
+
+    def __init__(self, database: Database, route: Route, forget: Forget | None = None) -> None:
+        self._db = database
+        self._route = route
+        self._forget = forget
+
+    async def page(
+        self, *, limit: int = 100, cursor: str | None = None, queue: str | None = None
+    ) -> Page[DeadLetter]:
+        rows = await self._fetch(before=parse_uuid(cursor), queue=queue, most=limit + 1)
+        return page_of([_dead_letter(row) for row in rows], limit, lambda letter: letter.id)
+
+    async def get(self, id_: UUID) -> DeadLetter:
+        rows = await self._fetch(id=id_, with_body=True)
+        if not rows:
+            raise NotFound(f"There is no dead letter {id_}.")
+        return _dead_letter(rows[0])
+
+    async def _fetch(self, **given: Any) -> list[Row]:
+        defaults: dict[str, Any] = {"id": None, "before": None, "queue": None, "with_body": False, "most": 1}
+        return await self._db.fetch(sql.list_dead_letters, **(defaults | given))
+
+    async def replay(self, id_: UUID) -> DeadLetter:
+        """Sends it again: a message to the queue that gave it up, a webhook to its endpoint."""
+
+        async def send(session: Session) -> None:
+            row = await session.row(sql.claim_dead_letter, id=id_)
+            if row is None:
+                return
+            if row["delivery_id"] is not None:
+                await _revive(session, row)
+            else:
+                await self._republish(session, row)
+
+        letter = await self.get(id_)
+        if letter.replayed_at is not None:
+            raise Conflict(
+                f"The dead letter {id_} was sent again at {letter.replayed_at:%Y-%m-%d %H:%M:%S} UTC."
+            )
+        await self._db.transact(send)
+        if self._forget and letter.queue not in (WEBHOOKS_QUEUE, UNROUTABLE_QUEUE):
+            await self._forget(letter.queue, str(id_))
+        return await self.get(id_)
+
+    async def _republish(self, session: Session, row: Row) -> None:
+        headers = {name: value for name, value in row["headers"].items() if name not in _OF_ITS_DEATH}
+        headers.pop("x-retries", None)
+        to_queue = bool(row["source"])
+        message = Outgoing(
+            exchange="" if to_queue else row["exchange"],
+            routing_key=row["source"] if to_queue else row["routing_key"],
+            body=row["body"],
+            headers={**headers, "retry": True},
+            message_id=row["message_id"],
+            correlation_id=row["correlation_id"],
+        )
+        seq = await session.value(sql.next_seq)
+        await self._route(session, [Parcel(seq, f"dead-letter:{row['dead_letter_id']}", message)])
+
+
+async def _revive(session: Session, row: Row) -> None:
+    now = datetime.now(UTC)
+    endpoint_id = UUID(row["source"])
+    if not await session.fetch(sql.lock_gates, endpoint_ids=[endpoint_id]):
+        raise NotFound(f"The webhook {endpoint_id} was deleted.")
+    await session.execute(
+        sql.revive_delivery,
+        endpoint_id=endpoint_id,
+        subject=row["headers"].get("subject", row["message_id"]),
+        webhook_id=row["message_id"],
+        type=row["routing_key"],
+        body=row["body"],
+        now=now,
+    )
+    await session.fetch(sql.open_gates, endpoint_ids=[endpoint_id], now=now)
+
+
+class DeadLetterIndex:
+    """Copies the broker's dead letters into the list; they stay in their queue as well."""
+
+    def __init__(self, database: Database, bus: Bus, topology: Topology) -> None:
+        self._db = database
+        self._bus = bus
+        self._sources = {queue.dead_letter_queue: queue.name for queue in topology.queues}
+
+    async def start(self) -> Consumer:
+        return await self._bus.consume(DEAD_LETTER_INDEX, self.keep, prefetch=50)
+
+    async def keep(self, message: Message) -> Verdict:
+        headers = dict(message.headers)
+        queue = str(headers.get("x-dead-letter-queue", message.routing_key))
+        named = headers.get("x-dead-letter-id")
+        id_ = UUID(named) if named else uuid5(NAMESPACE_URL, f"{queue}/{message.message_id}")
+        await self._db.execute(
+            sql.index_dead_letter,
+            id=id_,
+            queue=queue,
+            source=str(headers.get("x-queue") or self._sources.get(queue, "")),
+            reason=str(headers.get("x-reason") or "the broker gave it up"),
+            exchange=message.exchange,
+            routing_key=message.routing_key,
+            message_id=message.message_id,
+            correlation_id=message.correlation_id,
+            headers=headers,
+            body=message.body,
+        )
+        return Ack()
+
+
+def _dead_letter(row: Row) -> DeadLetter:
+    names = ("queue", "source", "reason", "exchange", "routing_key", "message_id", "correlation_id", "headers",
+             "size", "dead_at", "replayed_at")  # fmt: skip
+    letter = DeadLetter(id=row["dead_letter_id"], **{name: row[name] for name in names})
+    if row["body"] is not None:
+        letter.body, letter.body_encoding = _readable(row["body"])
+    return letter
+
+
+def _readable(body: bytes) -> tuple[str, Any]:
+    try:
+        return body.decode(), "utf-8"
+    except UnicodeDecodeError:
+        return base64.b64encode(body).decode(), "base64"

@@ -1,0 +1,96 @@
+"""Webhooks that tell the state of a subject to one address: the newest wins, the final one is last and once."""
+
+from datetime import UTC, datetime, timedelta
+
+from opilio.adapters.postgres import Database, Session
+from opilio.clock import Clock
+from opilio.delivery import address, signature
+from opilio.delivery.loop import Loop
+from opilio.delivery.routing import sql
+from opilio.netguard import PUBLIC_ONLY, AllowList
+
+CHANNEL = "opilio_progress"
+PACE = timedelta(seconds=1)
+
+
+class ProgressReports:
+    """Takes reports in the caller's transaction. Endpoints are made as needed, one for each address."""
+
+    def __init__(self, *, allow: AllowList = PUBLIC_ONLY, clock: Clock | None = None) -> None:
+        self._allow = allow
+        self._clock = clock or Clock()
+
+    async def report(
+        self, session: Session, *, subject: str, url: str, body: bytes, version: int, final: bool = False
+    ) -> bool:
+        """Answers whether the report counts: an older version, or one after the final, does not.
+
+        `version` grows with every state of the subject, so that reports may come in any order. The body is
+        sent as it is, not wrapped.
+        """
+        endpoint_id = await self._endpoint(session, address.checked(url, self._allow))
+        counted: int = await session.value(
+            sql.report_progress,
+            subject=subject,
+            endpoint_id=endpoint_id,
+            version=version,
+            body=body,
+            final=final,
+            now=self._clock.now() or datetime.now(UTC),
+        )
+        return counted > 0
+
+    async def _endpoint(self, session: Session, url: str) -> object:
+        found = await session.value(sql.find_direct, url=url)
+        if found is not None:
+            return found
+        made = await session.value(
+            sql.create_endpoint,
+            kind="direct",
+            url=url,
+            events=[],
+            event_regex="^$",
+            secret=signature.new_secret(),
+            description="Progress of projects.",
+            host=address.host_of(url),
+            max_concurrent=8,
+            now=self._clock.now() or datetime.now(UTC),
+        )
+        return made if made is not None else await session.value(sql.find_direct, url=url)
+
+
+class ProgressRelease:
+    """Turns reports into deliveries, at most one a second for each subject."""
+
+    def __init__(self, database: Database, *, batch: int = 500, clock: Clock | None = None) -> None:
+        self._db = database
+        self._batch = batch
+        self._clock = clock or Clock()
+
+    def loop(self) -> Loop:
+        return Loop("progress", self._db, [CHANNEL], self._step)
+
+    async def _step(self) -> float:
+        if await self.run_once():
+            return 0.0
+        wait = await self._db.value(sql.next_progress, now=self._now())
+        return 5.0 if wait is None else max(wait, 0.01)
+
+    async def run_once(self) -> int:
+        return await self._db.transact(self._release)
+
+    async def _release(self, session: Session) -> int:
+        now = self._now()
+        rows = await session.fetch(sql.take_progress, now=now, most=self._batch)
+        if not rows:
+            return 0
+        subjects = [row["subject"] for row in rows]
+        endpoint_ids = [row["endpoint_id"] for row in rows]
+        await session.fetch(sql.lock_gates, endpoint_ids=list(set(endpoint_ids)))
+        await session.execute(sql.supersede, endpoint_ids=endpoint_ids, subjects=subjects, now=now)
+        await session.execute(sql.release_progress, subjects=subjects, pace=PACE.total_seconds(), now=now)
+        await session.fetch(sql.open_gates, endpoint_ids=list(set(endpoint_ids)), now=now)
+        return len(rows)
+
+    def _now(self) -> datetime:
+        return self._clock.now() or datetime.now(UTC)

@@ -1,0 +1,101 @@
+"""The demo of `opilio up`: a shop on loopback, policies for its pages, and a bot that crawls them.
+
+It begins on a fresh data directory only, stays with it, and goes with `opilio demo remove`.
+"""
+
+import asyncio
+import json
+import socket
+import sys
+from pathlib import Path
+from uuid import UUID
+
+import structlog
+
+from opilio.crawl.importing import import_rows, read_values
+from opilio.crawl.policies import Policies
+from opilio.demo import DEMO_LABELS, DemoShop, demo_policies, serving_shop
+from opilio.errors import NotFound
+from opilio.netguard import parse_allow
+from opilio.runtime.bootstrap import Opilio
+from opilio.runtime.supervisor import Command
+
+BOT = "demo-bot"
+_LABEL = next(iter(DEMO_LABELS.items()))
+_log = structlog.get_logger(__name__)
+
+
+async def start_demo(opilio: Opilio, url: str) -> list[Command]:
+    """Prepares the demo's data and answers the processes to run beside Opilio; none where it does not belong."""
+    note = _note(opilio.settings.data_dir)
+    if not note.exists():
+        if (await opilio.insights.policies(limit=1)).items:
+            return []  # somebody's own data: no place for a demo
+        await _begin(opilio, note)
+    shop = DemoShop(**json.loads(note.read_text(encoding="utf-8")))
+    port = int(shop.address.rpartition(":")[2])
+    if not _is_free(port):
+        _log.warning("demo.port_taken", port=port, remedy="end what holds it, or run `opilio demo remove`")
+        return []
+    return [
+        Command("demo-shop", (sys.executable, "-m", "opilio.demo", str(port))),
+        Command("demo-bot", _bot_words(url, shop), {"OPILIO_BOT_TOKEN": await _fresh_token(opilio)}),
+    ]
+
+
+async def remove_demo(opilio: Opilio) -> int:
+    """Deletes the demo's policies and its bot's token; answers how many policies went."""
+    removed = 0
+    while page := (await opilio.insights.policies(limit=500, label=_LABEL)).items:
+        ids: list[UUID] = [policy.id for policy in page]
+        removed += len(await opilio.policies.delete(ids))
+    await _revoke(opilio)
+    _note(opilio.settings.data_dir).unlink(missing_ok=True)
+    return removed
+
+
+def _note(data_dir: Path) -> Path:
+    """Where the shop's addresses are kept: policies name them, so they must not change."""
+    return data_dir / "demo.json"
+
+
+async def _begin(opilio: Opilio, note: Path) -> None:
+    async with serving_shop() as shop:  # takes a free port, and lets it go again for the shop's own process
+        addresses = {"address": shop.address, "busy_address": shop.busy_address}
+    # The demo may name its own shop, whatever OPILIO_CRAWL_ALLOW_PRIVATE says; nobody else gains by that.
+    policies = Policies(opilio.database, allow=parse_allow(shop.allow))
+    async for _ in import_rows(policies, read_values(demo_policies(shop.address, shop.busy_address))):
+        pass
+    await asyncio.to_thread(note.write_text, json.dumps(addresses), encoding="utf-8")
+
+
+def _bot_words(url: str, shop: DemoShop) -> tuple[str, ...]:
+    from opilio.bot.reference.chromium import find_browser  # noqa: PLC0415 - needs the extra `bot`
+
+    able = "http,js" if find_browser() else "http"
+    words = (sys.executable, "-m", "opilio", "bot", "run", "--server", url, "--bot-id", BOT, "--json")
+    return (*words, "--capabilities", able, "--allow-private", shop.allow, "--raw-html")
+
+
+async def _fresh_token(opilio: Opilio) -> str:
+    """A token for this run alone: it is kept nowhere."""
+    await _revoke(opilio)
+    _, token = await opilio.entry.new_bot_token(BOT)
+    return token
+
+
+async def _revoke(opilio: Opilio) -> None:
+    try:
+        await opilio.entry.revoke_bot_tokens(BOT)
+    except NotFound:
+        _log.debug("demo.no_token_yet")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as knock:
+        knock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            knock.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

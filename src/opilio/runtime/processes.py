@@ -1,0 +1,122 @@
+"""Processes and ports: who holds what, and children that never outlive their parent."""
+
+import asyncio
+import contextlib
+import ctypes
+import fcntl
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+from opilio.errors import Unavailable
+
+PARENT = "OPILIO_PARENT_PID"
+_PR_SET_PDEATHSIG = 1
+_GLANCE_SECONDS = 0.5
+
+
+def die_with_parent() -> None:
+    """Where a parent is named in the environment: when it ends, however it ends, so does this process, at once.
+
+    Work under way is in transactions, and bots send again what was not answered: nothing needs a goodbye.
+    """
+    parent = int(os.environ.get(PARENT, "0"))
+    if not parent:
+        return
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    else:
+        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+    if os.getppid() != parent:  # it died before we were ready to notice
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_GLANCE_SECONDS)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def hold_directory(directory: Path) -> Iterator[None]:
+    """One `opilio up` for a data directory; the lock ends with the process, so that nothing is left to repair."""
+    directory.mkdir(parents=True, exist_ok=True, mode=0o755)
+    with (directory / "opilio.lock").open("a+", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.read().strip() or "unknown"
+            raise Unavailable(
+                f"Opilio already runs on {directory} (process {holder}). "
+                "Stop it first, or choose another directory with --data-dir."
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+def require_free_port(host: str, port: int) -> None:
+    """The server shares ports with its like, so that only this look can tell that one is taken."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except socket.gaierror as error:
+        raise Unavailable(f"The address {host} cannot be used: {error.strerror}.") from None
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that only cools down is free
+        try:
+            probe.bind(address)
+            probe.listen(1)
+        except OSError as error:
+            raise Unavailable(
+                f"Port {port} on {host} cannot be used: {holder_of_port(port) or error.strerror}. "
+                f"Stop that program, or choose another port with --port."
+            ) from None
+
+
+def holder_of_port(port: int) -> str | None:
+    """Who listens on a port, in words; None if nobody does, or nobody can tell."""
+    try:
+        listening = [
+            c
+            for c in psutil.net_connections("tcp")
+            if c.status == psutil.CONN_LISTEN and c.laddr.port == port
+        ]
+    except psutil.AccessDenied:
+        return None
+    if not listening:
+        return None
+    pids = sorted({c.pid for c in listening if c.pid})
+    return "it is held by " + (" and ".join(_name(pid) for pid in pids) or "a program of another user")
+
+
+def _name(pid: int) -> str:
+    try:
+        words = psutil.Process(pid).cmdline()
+    except psutil.Error:
+        return f"process {pid}"
+    if any(word == "opilio" or word.endswith("/opilio") for word in words):
+        return f"process {pid} of another Opilio"
+    return f"process {pid} ({' '.join(words)[:60]})"
+
+
+def stop_on_signals() -> asyncio.Event:
+    """An event that Ctrl-C and SIGTERM set; asking twice insists."""
+    stop = asyncio.Event()
+
+    def heard(number: int) -> None:
+        if stop.is_set():
+            os._exit(128 + number)
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, heard, number)
+    return stop

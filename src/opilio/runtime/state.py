@@ -1,0 +1,60 @@
+"""What a running `opilio up` leaves in its data directory for other commands to find."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psutil
+
+from opilio.runtime.settings import Settings
+
+_NAME = "opilio.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Who runs, and where people and bots reach it."""
+
+    pid: int
+    port: int
+    url: str
+    started_at: str
+
+
+def url_of(settings: Settings) -> str:
+    """How people reach the dashboard: as they say, or by the address it listens on."""
+    if settings.public_url:
+        return settings.public_url.rstrip("/")
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(settings.host, settings.host)
+    if ":" in host and not host.startswith("["):
+        host = f"[{host}]"
+    return f"http://{host}:{settings.port}"
+
+
+@contextmanager
+def announced(settings: Settings) -> Iterator[Running]:
+    """Leaves the note, and takes it away in the end."""
+    running = Running(
+        os.getpid(), settings.port, url_of(settings), datetime.now(UTC).isoformat(timespec="seconds")
+    )
+    path = settings.data_dir / _NAME
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(asdict(running)) + "\n", encoding="utf-8")
+    fresh.replace(path)
+    try:
+        yield running
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def find_running(data_dir: Path) -> Running | None:
+    """The `opilio up` of a data directory, if it lives; a note left by one that was killed does not count."""
+    try:
+        running = Running(**json.loads((data_dir / _NAME).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None
+    return running if psutil.pid_exists(running.pid) else None

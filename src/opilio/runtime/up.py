@@ -1,0 +1,189 @@
+"""`opilio up`: everything in one process tree, on an embedded PostgreSQL."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from opilio.access.entry import Entry
+from opilio.adapters.postgres import Database, migrate
+from opilio.adapters.postgres.embedded import EmbeddedPostgres
+from opilio.errors import Refused, Unavailable
+from opilio.runtime.bootstrap import wire
+from opilio.runtime.counters import share_counters
+from opilio.runtime.demo import start_demo
+from opilio.runtime.processes import hold_directory, require_free_port, stop_on_signals
+from opilio.runtime.roles import available
+from opilio.runtime.settings import Settings
+from opilio.runtime.state import announced, url_of
+from opilio.runtime.supervisor import Command, Supervisor
+
+FIRST_BOT = "first-bot"
+_log = structlog.get_logger(__name__)
+_GLANCE_SECONDS = 1.0
+_KNOCK_SECONDS = 0.05
+_MOST_DEATHS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What a person needs to begin."""
+
+    url: str
+    login_url: str | None
+    bot_id: str
+    bot_token: str | None
+    data_dir: str
+    pid: int
+
+
+async def up(settings: Settings, *, demo: bool, announce: Callable[[Ready], None]) -> None:
+    """Runs until Ctrl-C or SIGTERM; `announce` is called once, when everything answers."""
+    with hold_directory(settings.data_dir):
+        require_free_port(settings.host, settings.port)
+        stop = stop_on_signals()
+        async with _postgres(settings) as url:
+            await migrate.upgrade(url)
+            supervisor = Supervisor()
+            try:
+                for command in _commands(settings, url):
+                    supervisor.start(command)
+                await _serve(settings, url, supervisor, stop, demo=demo, announce=announce)
+            finally:
+                await supervisor.stop()
+
+
+async def _serve(
+    settings: Settings,
+    database_url: str,
+    supervisor: Supervisor,
+    stop: asyncio.Event,
+    *,
+    demo: bool,
+    announce: Callable[[Ready], None],
+) -> None:
+    database = await Database.connect(database_url, size=2, hot_size=1, name="opilio up")
+    try:
+        if not await _ready_or_stopped(settings, supervisor, stop):
+            return
+        with announced(settings):
+            announce(await _ready(settings, Entry(database)))
+            if demo:
+                for command in await start_demo(wire(settings, database), url_of(settings)):
+                    supervisor.start(command)
+            await stop.wait()
+    finally:
+        await database.close()
+
+
+# ── the parts of the tree ────────────────────────────────────────────────────────────────────────
+
+
+def _commands(settings: Settings, database_url: str) -> list[Command]:
+    share_counters(settings.data_dir / "metrics")
+    env = {
+        "OPILIO_DATA_DIR": str(settings.data_dir),
+        "OPILIO_DATABASE_URL": database_url,
+        "OPILIO_HOST": settings.host,
+        "OPILIO_PORT": str(settings.port),
+        "OPILIO_API_WORKERS": "1",
+        "OPILIO_METRICS_PORT": "0",  # the API tells for all
+        # A newcomer's screen is for the newcomer; who wants to see more says so.
+        "OPILIO_LOG_LEVEL": settings.log_level if "log_level" in settings.model_fields_set else "warning",
+    }
+    run = (sys.executable, "-m", "opilio", "run")
+    background = [role for role in available() if role != "api"]
+    return [Command("api", (*run, "api"), env), Command("worker", (*run, *background), env)]
+
+
+@asynccontextmanager
+async def _postgres(settings: Settings) -> AsyncIterator[str]:
+    """The embedded server, started again if somebody kills it; or the external one, as it is."""
+    if settings.database_url is not None:
+        yield settings.database_url
+        return
+    server = EmbeddedPostgres(settings.data_dir / "postgres")
+    url = server.start()
+    watch = asyncio.create_task(_keep_alive(server))
+    try:
+        yield url
+    finally:
+        watch.cancel()
+        await asyncio.gather(watch, return_exceptions=True)
+        server.stop()
+
+
+async def _keep_alive(server: EmbeddedPostgres) -> None:
+    while True:
+        await asyncio.sleep(_GLANCE_SECONDS)
+        if server.running:
+            continue
+        _log.error("postgres.gone", directory=str(server.directory))
+        try:
+            await asyncio.to_thread(server.start)
+        except Unavailable as error:
+            _log.error("postgres.not_back", error=str(error))
+        else:
+            _log.warning("postgres.back", pid=server.pid)
+
+
+# ── ready ────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _ready_or_stopped(settings: Settings, supervisor: Supervisor, stop: asyncio.Event) -> bool:
+    """Waits for the API to say that it is ready; a tree that cannot stand says so."""
+    while not await _answers(settings.host, settings.port):
+        if stop.is_set():
+            return False
+        if supervisor.deaths["api"] >= _MOST_DEATHS:
+            raise Unavailable(
+                "The API does not stay up; what it said is above. `opilio doctor` may tell why."
+            )
+        await asyncio.sleep(_KNOCK_SECONDS)
+    return True
+
+
+async def _answers(host: str, port: int) -> bool:
+    try:
+        async with asyncio.timeout(5):
+            reader, writer = await asyncio.open_connection(host, port)
+            writer.write(b"GET /readyz HTTP/1.1\r\nhost: opilio\r\nconnection: close\r\n\r\n")
+            status = await reader.readline()
+            writer.close()
+    except (OSError, TimeoutError):
+        return False
+    return status.split()[1:2] == [b"200"]
+
+
+async def _ready(settings: Settings, entry: Entry) -> Ready:
+    url = url_of(settings)
+    link = None if await entry.has_password() else f"{url}/login/{await entry.login_link()}"
+    token = await _first_token(entry, settings.data_dir / f"{FIRST_BOT}.token")
+    return Ready(url, link, FIRST_BOT, token, str(settings.data_dir), os.getpid())
+
+
+async def _first_token(entry: Entry, file: Path) -> str | None:
+    """A token to begin with, the same at every start; none once it was revoked."""
+    secret = _kept(file)
+    if secret is None:
+        _, secret = await entry.new_bot_token(FIRST_BOT)
+        _keep(file, secret)
+    try:
+        await entry.bearer(secret)
+    except Refused:
+        return None
+    return secret
+
+
+def _kept(file: Path) -> str | None:
+    return file.read_text(encoding="utf-8").strip() if file.exists() else None
+
+
+def _keep(file: Path, secret: str) -> None:
+    file.touch(mode=0o600)
+    file.write_text(f"{secret}\n", encoding="utf-8")

@@ -1,10 +1,9 @@
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 
+from collector.world import World, clean_redis, running
 from components.fixtures import rabbitmq, rabbitmq_url, redis_server, redis_url, s3  # noqa: F401
 from opilio.adapters.postgres import Database
 from opilio.collector.postgres_state import PostgresState
@@ -24,16 +23,8 @@ async def state(request: pytest.FixtureRequest, database: Database) -> AsyncIter
     await store.close()
 
 
-async def clean_redis(url: str) -> str:
-    client: Any = Redis.from_url(url)
-    await client.flushdb()
-    await client.aclose()
-    return url
-
-
-async def until(condition: Any, seconds: float = 20) -> Any:
-    """Waits for something that another process or task brings about; answers what it found."""
-    async with asyncio.timeout(seconds):
-        while not (found := await condition()):
-            await asyncio.sleep(0.02)
-    return found
+@pytest.fixture(params=["embedded", "real"])
+async def world(request: pytest.FixtureRequest, database: Database) -> AsyncIterator[World]:
+    """The same flow on the local bus with PostgreSQL, and on RabbitMQ with Redis."""
+    async with running(request.param, database, request) as world:
+        yield world

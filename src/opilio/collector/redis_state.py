@@ -4,15 +4,18 @@
 `opilio:projects:changed` the set of projects to tell of.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.resources import files
 from typing import Any
 
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
 from opilio.collector.counting import Tally
 from opilio.collector.state import Change, Counted
 from opilio.contracts.projects import ProjectState
+from opilio.errors import Unavailable
 
 CHANGED = "opilio:projects:changed"
 _ANSWERS = {1: Counted.COUNTED, 0: Counted.REPEATED, -1: Counted.UNKNOWN}
@@ -47,16 +50,19 @@ class RedisState:
 
     async def open(self, project_id: str, state: ProjectState) -> None:
         fields = [item for name in state.__struct_fields__ for item in (name, getattr(state, name))]
-        await self._open(keys=[hash_key(project_id)], args=fields)
+        with _reaching_redis():
+            await self._open(keys=[hash_key(project_id)], args=fields)
 
     async def count(self, tallies: Sequence[Tally]) -> list[Counted]:
         answers: dict[int, Counted] = {}
         groups = [chunk for group in _by_project(tallies).values() for chunk in _chunks(group, _MOST_AT_ONCE)]
-        async with self._redis.pipeline(transaction=False) as pipe:
+        with _reaching_redis():
+            pipe = self._redis.pipeline(transaction=False)
             for group in groups:
                 await self._call_count(pipe, [tallies[n] for n in group])
-            for group, told in zip(groups, await pipe.execute(), strict=True):
-                answers.update(zip(group, (_ANSWERS[answer] for answer in told), strict=True))
+            told = await pipe.execute()
+        for group, codes in zip(groups, told, strict=True):
+            answers.update(zip(group, (_ANSWERS[code] for code in codes), strict=True))
         return [answers[n] for n in range(len(tallies))]
 
     async def _call_count(self, pipe: Any, tallies: Sequence[Tally]) -> None:
@@ -68,11 +74,13 @@ class RedisState:
         await self._count(keys=keys, args=args, client=pipe)
 
     async def read(self, project_id: str) -> ProjectState | None:
-        return _state(await self._redis.hgetall(hash_key(project_id)))
+        with _reaching_redis():
+            return _state(await self._redis.hgetall(hash_key(project_id)))
 
     async def changes(self, most: int) -> list[Change]:
-        project_ids = await self._redis.srandmember(CHANGED, most)
-        async with self._redis.pipeline(transaction=False) as pipe:
+        with _reaching_redis():
+            project_ids = await self._redis.srandmember(CHANGED, most)
+            pipe = self._redis.pipeline(transaction=False)
             for project_id in project_ids:
                 keys = [hash_key(project_id), counted_key(project_id)]
                 await self._look(keys=keys, client=pipe)
@@ -85,7 +93,8 @@ class RedisState:
         return changes
 
     async def told(self, changes: Sequence[Change]) -> None:
-        async with self._redis.pipeline(transaction=False) as pipe:
+        with _reaching_redis():
+            pipe = self._redis.pipeline(transaction=False)
             for change in changes:
                 keys = [counted_key(change.project_id), CHANGED]
                 await self._told(keys=keys, args=[change.project_id, change.version], client=pipe)
@@ -93,6 +102,16 @@ class RedisState:
 
     async def close(self) -> None:
         await self._redis.aclose()
+
+
+@contextmanager
+def _reaching_redis() -> Iterator[None]:
+    try:
+        yield
+    except RedisError as error:
+        raise Unavailable(
+            f"Redis does not answer: {error}. Check OPILIO_REDIS_URL, and that it runs."
+        ) from error
 
 
 def _by_project(tallies: Iterable[Tally]) -> dict[str, list[int]]:

@@ -29,7 +29,7 @@ create table task (
   job_id           text not null,
   project_id       text references project on delete cascade,   -- none: a dry run, or a request on its own
   task_type        text not null,
-  body             jsonb not null,           -- as it goes out, but for the attempt
+  body             json not null,            -- as it goes out, but for the attempt
   attempt          smallint not null,
   max_attempts     smallint not null,
   state            text not null default 'open' check (state in ('open', 'done', 'failed')),

@@ -1,7 +1,7 @@
 """Keyword projects: how they come in, how their state is told."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -152,8 +152,3 @@ class TaskRow(msgspec.Struct, kw_only=True):
     ready_at: datetime | None
     finished_at: datetime | None
     created_at: datetime
-
-
-class ProjectPage(msgspec.Struct, kw_only=True):
-    items: list[Any]
-    next_cursor: str | None

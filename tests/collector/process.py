@@ -1,4 +1,4 @@
-"""A collector in a process of its own, with the sending of webhooks, as production runs it: to be killed.
+"""A collector in a process of its own, as production runs it: to be killed.
 
 python -m collector.process DATABASE_URL AMQP_URL REDIS_URL
 """
@@ -11,9 +11,7 @@ from opilio.adapters.rabbitmq import RabbitBus
 from opilio.collector.collector import Collector
 from opilio.collector.config import Config
 from opilio.contracts.topology import topology
-from opilio.delivery.posting import Post
-from opilio.delivery.progress import ProgressRelease, ProgressReports
-from opilio.delivery.sending import Sender
+from opilio.delivery.progress import ProgressReports
 from opilio.errors import Unavailable
 from opilio.netguard import parse_allow
 
@@ -27,15 +25,12 @@ async def connected(amqp_url: str) -> RabbitBus:
 
 
 async def main(database_url: str, amqp_url: str, redis_url: str) -> None:
-    allow = parse_allow("true")
     database = await Database.connect(database_url)
     bus = await connected(amqp_url)
-    reports = ProgressReports(allow=allow)
+    reports = ProgressReports(allow=parse_allow("true"))
     collector = Collector(database, bus, Config(), redis_url=redis_url, report=reports.report)
-    async with Post(allow=allow) as post, asyncio.TaskGroup() as group:
-        group.create_task(ProgressRelease(database).loop().run())
-        group.create_task(Sender(database, post).loop().run())
-        group.create_task(collector.run(asyncio.Event()))
+    print("ready", flush=True)
+    await collector.run(asyncio.Event())
 
 
 if __name__ == "__main__":

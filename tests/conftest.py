@@ -5,6 +5,8 @@ copy of it in a few dozen milliseconds.
 """
 
 import fcntl
+import shutil
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,15 +58,35 @@ def shared_folder(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> P
     return own if worker_id == "master" else own.parent
 
 
+def server_folder(shared_folder: Path) -> Path:
+    """Not below pytest's own folder, which every other run of pytest closes to the user that PostgreSQL runs as."""
+    note = shared_folder / "server"
+    if not note.exists():
+        note.write_text(tempfile.mkdtemp(prefix="opilio-test-"))
+    return Path(note.read_text())
+
+
 @pytest.fixture(scope="session")
 async def server_url(shared_folder: Path) -> AsyncIterator[str]:
     """The maintenance database of the one PostgreSQL of this run."""
-    server = EmbeddedPostgres(shared_folder / "pg")
-    with locked(shared_folder / "pg.lock"):
+    with locked(shared_folder / "server.lock"):
+        folder = server_folder(shared_folder)
+        server = EmbeddedPostgres(folder / "pg")
         url = server.start()
         await make_template(url)
     yield url
-    server.stop()
+    with locked(shared_folder / "server.lock"):
+        server.stop()
+        if not (folder / "pg" / "postmaster.pid").exists():  # the last worker
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def server_dir() -> Iterator[Path]:
+    """A folder in which an embedded server of a test's own can live, for the same reason."""
+    folder = Path(tempfile.mkdtemp(prefix="opilio-test-"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

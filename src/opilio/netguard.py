@@ -9,15 +9,17 @@ and to a private one now (DNS rebinding) is refused like any other private one.
 import asyncio
 import ipaddress
 import socket
+import ssl
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import anyio
 import httpcore2
 import httpx2
-from httpcore2 import AnyIOBackend, AsyncNetworkBackend, AsyncNetworkStream
+from httpcore2 import AsyncNetworkBackend, AsyncNetworkStream
+
+from opilio.sockets import connect
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -165,7 +167,6 @@ class GuardedBackend(AsyncNetworkBackend):
 
     def __init__(self, allow: AllowList) -> None:
         self._allow = allow
-        self._backend = AnyIOBackend()
 
     async def connect_tcp(
         self,
@@ -176,7 +177,7 @@ class GuardedBackend(AsyncNetworkBackend):
         socket_options: Any = None,
     ) -> AsyncNetworkStream:
         try:
-            with anyio.fail_after(timeout):
+            async with asyncio.timeout(timeout):
                 addresses = await resolve(host, port)
         except TimeoutError as error:
             raise httpcore2.ConnectTimeout(f"{host} could not be resolved in time") from error
@@ -192,22 +193,30 @@ class GuardedBackend(AsyncNetworkBackend):
     ) -> AsyncNetworkStream:
         for address in addresses[:-1]:
             try:
-                return await self._backend.connect_tcp(address, port, limit, local, options)
+                return await connect(address, port, patience=limit, local_address=local, options=options)
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
                 continue
-        return await self._backend.connect_tcp(addresses[-1], port, limit, local, options)
+        return await connect(addresses[-1], port, patience=limit, local_address=local, options=options)
 
     async def sleep(self, seconds: float) -> None:
-        await self._backend.sleep(seconds)
+        await asyncio.sleep(seconds)
 
 
 class GuardedTransport(httpx2.AsyncHTTPTransport):
     """An HTTP transport that can reach permitted addresses only; proxies of the environment are not used."""
 
-    def __init__(self, allow: AllowList, *, connections: int = 256, keepalive: int = 64) -> None:
-        super().__init__(trust_env=False)
+    def __init__(
+        self,
+        allow: AllowList,
+        *,
+        ssl_context: ssl.SSLContext | None = None,
+        connections: int = 256,
+        keepalive: int = 64,
+    ) -> None:
+        context = ssl_context or httpx2.create_ssl_context(trust_env=False)
+        super().__init__(verify=context, trust_env=False)
         self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=httpx2.create_ssl_context(trust_env=False),
+            ssl_context=context,
             max_connections=connections,
             max_keepalive_connections=keepalive,
             keepalive_expiry=15,

@@ -1,5 +1,7 @@
 """What the tests of the bot share."""
 
+import socket
+
 import pytest
 
 from opilio.bot import Bot, JobReport
@@ -28,3 +30,10 @@ def make_bot(plane, reports):
         )
 
     return make
+
+
+@pytest.fixture
+def unused_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

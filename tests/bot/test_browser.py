@@ -7,7 +7,7 @@ from testkit import HTML, Site, code_of, job
 
 from opilio.bot import Misconfigured
 from opilio.bot.reference import Options, ReferenceCrawler
-from opilio.bot.reference.chromium import find_browser
+from opilio.bot.reference.chromium import find_browser, required_browser
 from opilio.demo import demo_policies, serving_shop
 from opilio.demo.catalogue import product
 from opilio.loopback import Reply
@@ -22,7 +22,7 @@ RULES = {"price": ".price", "title": "h1", "in_stock": ".stock"}
 
 @pytest.fixture(scope="module")
 async def crawler():
-    options = Options(allow=parse_allow("127.0.0.1/32"), browser=find_browser(), timeout_seconds=20)
+    options = Options(allow=parse_allow("127.0.0.1/32"), browser=required_browser(), timeout_seconds=20)
     async with ReferenceCrawler(options) as crawler:
         yield crawler
 
@@ -60,6 +60,13 @@ async def test_pages_at_once(site, crawler):
     urls = [site.html(f"/p{number}", DRAWN) for number in range(6)]
     results = await asyncio.gather(*(crawler.crawl(job(url, RULES, "js", wait_for=".price")) for url in urls))
     assert [result.title for result in results] == ["Drawn lamp"] * 6
+
+
+async def test_a_browser_that_died_is_started_again(site, crawler):
+    url = site.html("/p", DRAWN)
+    await crawler.crawl(job(url, RULES, "js", wait_for=".price"))
+    await crawler._browser._browser.close()
+    assert (await crawler.crawl(job(url, RULES, "js", wait_for=".price"))).title == "Drawn lamp"
 
 
 async def test_pictures_are_not_loaded(site, crawler):
@@ -120,4 +127,11 @@ async def test_time_is_limited(site, crawler):
 
 def test_a_browser_that_is_not_there_says_what_to_do():
     with pytest.raises(Misconfigured, match="--browser"):
-        find_browser("/no/such/browser")
+        required_browser("/no/such/browser")
+
+
+def test_without_playwright_there_is_no_browser(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert find_browser() is None
+    with pytest.raises(Misconfigured, match="Playwright is missing"):
+        required_browser()

@@ -42,6 +42,13 @@ class ForeignStatus(Exception):
         self.headers = {"Retry-After": "7"}
 
 
+class OfScrapy(Exception):
+    """As Scrapy's: an answer with a status, its headers in bytes and lists."""
+
+    def __init__(self) -> None:
+        self.response = type("Answer", (), {"status": 503, "headers": {b"Retry-After": [b"8"]}})()
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [
@@ -90,6 +97,7 @@ def test_a_rate_limit_keeps_what_the_host_asked_for():
         == 60
     )
     assert of_exception(ForeignStatus(), NOW) == ("RATE_LIMITED", "the host answered 429", 7)
+    assert of_exception(OfScrapy(), NOW) == ("RATE_LIMITED", "the host answered 503", 8)
     assert of_status(404, {"retry-after": "5"}, NOW).retry_after is None
 
 

@@ -3,10 +3,13 @@
 import asyncio
 import gzip
 import socket
+import tracemalloc
 import zlib
 from decimal import Decimal
 
+import brotli
 import pytest
+from backports import zstd
 from testkit import HTML, PRODUCT, Site, code_of, job
 
 from opilio.bot import CrawlError
@@ -46,7 +49,15 @@ async def test_rules_and_raw_html(site, crawler):
     assert "Đèn" in result.raw_html
 
 
-@pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
+PACKERS = [
+    ("gzip", gzip.compress),
+    ("deflate", zlib.compress),
+    ("br", lambda body: brotli.compress(body, quality=5)),
+    ("zstd", zstd.compress),
+]
+
+
+@pytest.mark.parametrize(("encoding", "pack"), PACKERS)
 async def test_compressed_pages(site, crawler, encoding, pack):
     site.pages["/p"] = Reply(200, pack(PRODUCT.encode()), {**HTML, "content-encoding": encoding})
     assert (await crawler.crawl(job(site.address + "/p"))).title == "Lamp"
@@ -177,12 +188,21 @@ async def test_a_connection_cut_in_the_middle(site, crawler):
     assert await code_of(crawler, job(site.address + "/p")) == "NETWORK_ERROR"
 
 
-async def test_size_is_limited_also_behind_compression(site, crawler):
+async def test_size_is_limited(site, crawler):
     site.html("/p", "x" * 5000)
     assert await code_of(crawler, job(site.address + "/p", max_bytes=1000)) == "MEDIA_TOO_LARGE"
-    bomb = gzip.compress(bytes(200 * 1024 * 1024))
-    site.pages["/bomb"] = Reply(200, bomb, {**HTML, "content-encoding": "gzip"})
-    assert await code_of(crawler, job(site.address + "/bomb")) == "MEDIA_TOO_LARGE"
+
+
+@pytest.mark.parametrize(("encoding", "pack"), PACKERS)
+async def test_a_compressed_bomb_is_stopped_before_it_is_unpacked(site, crawler, encoding, pack):
+    bomb = pack(bytes(200 * 1024 * 1024))
+    site.pages["/bomb"] = Reply(200, bomb, {**HTML, "content-encoding": encoding})
+    tracemalloc.start()
+    try:
+        assert await code_of(crawler, job(site.address + "/bomb")) == "MEDIA_TOO_LARGE"
+        assert tracemalloc.get_traced_memory()[1] < 50 * 1024 * 1024
+    finally:
+        tracemalloc.stop()
 
 
 async def test_time_is_limited(site, crawler):
@@ -191,6 +211,17 @@ async def test_time_is_limited(site, crawler):
 
     site.pages["/p"] = slow
     assert await code_of(crawler, job(site.address + "/p", timeout_hint=0.1)) == "TIMEOUT"
+
+
+async def test_a_policy_may_give_a_page_more_time_than_the_bot_would(site):
+    async def slow(request):
+        await asyncio.sleep(0.3)
+        return Reply(200, PRODUCT.encode(), HTML)
+
+    site.pages["/p"] = slow
+    async with ReferenceCrawler(Options(allow=parse_allow("127.0.0.1/32"), timeout_seconds=0.1)) as impatient:
+        assert await code_of(impatient, job(site.address + "/p")) == "TIMEOUT"
+        assert (await impatient.crawl(job(site.address + "/p", timeout_hint=5))).title == "Lamp"
 
 
 async def test_headers_of_the_policy_are_sent_and_secrets_stay_at_home(site, crawler):

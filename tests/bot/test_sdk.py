@@ -1,12 +1,14 @@
 """A bot at work: pull, crawl, submit, and what happens on the bad days."""
 
 import asyncio
+import subprocess
+import sys
 from decimal import Decimal
 
 import msgspec
 import pytest
 
-from opilio.bot import Bot, CrawlError, ErrorCode, Job, Misconfigured, NotAllowed, Result
+from opilio.bot import Bot, CrawlError, ErrorCode, Job, Result
 from opilio.bot.testing import FakeControlPlane
 
 
@@ -26,7 +28,7 @@ async def test_it_works(plane, make_bot, reports):
     assert bytes(job.outcome.price) == b"19.90"
     assert (job.outcome.currency, job.outcome.title, job.outcome.in_stock) == ("EUR", "Lamp", True)
     assert job.outcome.crawl_duration >= 0
-    assert [report.status for report in reports] == ["done"]
+    assert [(report.status, str(report.price)) for report in reports] == [("done", "19.90")]
 
 
 async def test_results_are_batched(plane, make_bot):
@@ -131,6 +133,18 @@ async def test_a_bug_in_the_handler_does_not_stop_the_bot(plane, make_bot):
     assert plane.job(bad).outcome.error_code == ErrorCode.INTERNAL_ERROR
 
 
+async def test_a_handler_that_cancels_itself_fails_like_any_other(plane, make_bot):
+    job_id = plane.add("https://shop.example/1", max_retries=0)
+    bot = make_bot()
+
+    @bot.handler()
+    async def crawl(job: Job) -> Result:
+        raise asyncio.CancelledError
+
+    await bot.serve(until_idle=True)
+    assert plane.job(job_id).outcome.error_code == ErrorCode.INTERNAL_ERROR
+
+
 async def test_concurrency_is_bounded(plane, make_bot):
     for number in range(20):
         plane.add(f"https://shop.example/{number}")
@@ -221,153 +235,6 @@ async def test_a_server_that_is_away_is_waited_for(plane, make_bot):
     assert plane.job(job_id).status == "done"
 
 
-async def test_a_long_crawl_keeps_its_lock(plane, make_bot):
-    job_id = plane.add("https://shop.example/1", timeout_seconds=0.15)
-    bot = make_bot()
-
-    @bot.handler()
-    async def crawl(job: Job) -> Result:
-        await plane.until(lambda plane: plane.job(job_id).heartbeats >= 5)
-        return Result(price=1, currency="EUR")
-
-    await bot.serve(until_idle=True)
-    assert plane.job(job_id).status == "done"
-    assert plane.job(job_id).retry_count == 0
-
-
-async def test_a_crawl_whose_lock_is_lost_is_stopped(plane, make_bot, reports):
-    job_id = plane.add("https://shop.example/1", timeout_seconds=0.3, max_retries=0)
-    bot = make_bot()
-    stopped = False
-
-    @bot.handler()
-    async def crawl(job: Job) -> Result:
-        nonlocal stopped
-        plane.skip(60)
-        try:
-            await asyncio.Event().wait()
-        finally:
-            stopped = True
-
-    await bot.serve(until_idle=True)
-    assert stopped
-    assert plane.job(job_id).outcome is None
-    assert [report.status for report in reports] == ["lost"]
-
-
-async def test_a_late_result_is_refused_and_kept(plane, make_bot, reports):
-    job_id = plane.add("https://shop.example/1", max_retries=0)
-    bot = make_bot()
-
-    @bot.handler()
-    async def crawl(job: Job) -> Result:
-        plane.skip(601)
-        return Result(price=1, currency="EUR")
-
-    await bot.serve(until_idle=True)
-    assert [(report.status, report.reason) for report in reports] == [("refused", "lock_expired")]
-    assert len(plane.job(job_id).late) == 1
-
-
-async def test_a_page_too_large_for_the_server_goes_without_its_html(plane, make_bot):
-    job_id = plane.add("https://shop.example/1")
-    bot = make_bot()
-
-    @bot.handler()
-    async def crawl(job: Job) -> Result:
-        return Result(price=1, currency="EUR", raw_html="x" * 11_000_000)
-
-    await bot.serve(until_idle=True)
-    assert plane.job(job_id).status == "done"
-    assert plane.job(job_id).outcome.raw_html is None
-
-
-async def test_what_the_server_refuses_is_handed_in_as_a_failure(plane, make_bot):
-    bad, good = plane.add("https://shop.example/bad"), plane.add("https://shop.example/good")
-    bot = make_bot()
-
-    @bot.handler()
-    async def crawl(job: Job) -> Result:
-        return Result(price=1, currency="EUR", html_hash="h" * (200 if job.url.endswith("bad") else 64))
-
-    await bot.serve(until_idle=True)
-    assert (plane.job(bad).status, plane.job(good).status) == ("failed", "done")
-    assert "html_hash" in plane.job(bad).outcome.error_msg
-
-
-async def test_a_wrong_token_ends_the_bot(plane, make_bot):
-    bot = make_bot(token="wrong")
-    bot.handler()(fixed)
-    with pytest.raises(NotAllowed, match="unauthorized"):
-        await bot.serve()
-
-
-async def test_a_token_revoked_during_a_crawl_ends_the_bot(plane, make_bot):
-    plane.add("https://shop.example/1")
-    token = plane.token("bot-1")
-    bot = make_bot(token=token)
-
-    @bot.handler()
-    async def crawl(job: Job) -> Result:
-        plane.revoke(token)
-        return Result(price=1, currency="EUR")
-
-    with pytest.raises(NotAllowed, match="unauthorized"):
-        await bot.serve()
-
-
-async def test_a_token_of_another_bot_is_refused(plane, make_bot):
-    bot = make_bot(bot_id="bot-2")
-    bot.handler()(fixed)
-    with pytest.raises(NotAllowed, match="belongs to the bot bot-1"):
-        await bot.serve()
-
-
-async def test_without_a_bot_id_the_token_decides(plane, make_bot):
-    job_id = plane.add("https://shop.example/1")
-    bot = make_bot(bot_id=None)
-    bot.handler()(fixed)
-    await bot.serve(until_idle=True)
-    assert plane.job(job_id).status == "done"
-
-
-async def test_an_address_that_is_no_control_plane_says_so(make_bot):
-    async def website(request):
-        from opilio.loopback import Reply
-
-        return Reply(200, b"<html>")
-
-    from opilio import loopback
-
-    async with loopback.serving(website) as address:
-        bot = Bot(address, "token")
-        bot.handler()(fixed)
-        with pytest.raises(Exception, match="something else than the bot API"):
-            await bot.serve()
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"server": "shop.example"},
-        {"token": ""},
-        {"capabilities": ["ftp"]},
-        {"concurrency": 0},
-        {"wait_seconds": 31},
-    ],
-)
-def test_a_wrong_set_up_is_refused_at_once(options):
-    with pytest.raises(Misconfigured):
-        Bot(**{"server": "http://127.0.0.1:1", "token": "t", **options})
-
-
-async def test_a_capability_without_a_handler_is_refused(make_bot):
-    bot = make_bot(capabilities=["http", "js"])
-    bot.handler(queue="http")(fixed)
-    with pytest.raises(Misconfigured, match="'js'"):
-        await bot.serve()
-
-
 async def test_the_same_plane_over_tcp(plane: FakeControlPlane):
     job_id = plane.add("https://shop.example/1")
     async with plane.serving() as address:
@@ -376,3 +243,22 @@ async def test_the_same_plane_over_tcp(plane: FakeControlPlane):
         await bot.serve(until_idle=True)
     assert plane.job(job_id).status == "done"
     assert msgspec.json.decode(plane.job(job_id).outcome.price) == 19.9
+
+
+LIGHT = """
+import sys
+
+class OnlyTheLightInstall:
+    heavy = {"typer", "rich", "litestar", "extruct", "parsel", "playwright", "asyncpg", "pydantic", "lxml"}
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in self.heavy:
+            raise ImportError(name)
+
+sys.meta_path.insert(0, OnlyTheLightInstall())
+import opilio.bot, opilio.bot.testing
+"""
+
+
+def test_the_light_install_is_enough_for_the_sdk():
+    subprocess.run([sys.executable, "-c", LIGHT], check=True, timeout=30)

@@ -1,5 +1,6 @@
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -10,10 +11,13 @@ from opilio.adapters.postgres.embedded import EmbeddedPostgres
 
 
 @pytest.fixture(scope="session")
-def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    server = EmbeddedPostgres(Path(tmp_path_factory.mktemp("delivery")) / "postgres")
-    yield server.start()
-    server.stop()
+def postgres_url() -> Iterator[str]:
+    # Not in pytest's own folder: another run on the machine may clear that one away.
+    with TemporaryDirectory(prefix="opilio-delivery-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        server = EmbeddedPostgres(Path(folder) / "postgres")
+        yield server.start()
+        server.stop()
 
 
 @pytest.fixture(scope="session")

@@ -99,7 +99,7 @@ async def test_pages_run_no_foreign_script(site) -> None:
     job = await site.locked(bot)
     sent = {"bot_id": "bot-1", "job_id": job["job_id"], "success": True, "price": 1, "currency": "EUR"}
     await bot.ok("POST", "/api/crawl/submit/", sent | {"title": "<script>alert(1)</script>"})
-    home = await site.http.get("/")
+    home = await site.http.get("/results")
     assert "<script>alert(1)</script>" not in home.text
     assert "&lt;script&gt;" in home.text
     assert "default-src 'none'" in home.headers["content-security-policy"]

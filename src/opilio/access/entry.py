@@ -167,6 +167,20 @@ class Entry:
     async def operators(self) -> list[Row]:
         return await self._db.fetch(_Q.operators)
 
+    async def change_operator(
+        self, name: str, *, role: str | None = None, disabled: bool | None = None
+    ) -> None:
+        """Another role, or access taken away or given back; somebody must remain who can undo it."""
+        if role is not None and role not in SCOPE_OF_ROLE:
+            raise Invalid("role", f"must be one of {', '.join(SCOPE_OF_ROLE)}")
+        async with self._db.transaction() as session:
+            known = {row["name"] for row in await session.fetch(_Q.operators)}
+            if name not in known:
+                raise NotFound(f"there is no operator {name}")
+            if not await session.execute(_Q.change_operator, name=name, role=role, disabled=disabled):
+                raise Refused("conflict", f"{name} is the only admin; make another one first")
+            await session.execute(_Q.end_sessions_of, name=name)
+
     async def _open_session(self, operator_id: UUID) -> str:
         secret = new_secret(SESSION)
         await self._db.execute(

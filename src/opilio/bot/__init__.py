@@ -1,6 +1,7 @@
 """Write a bot: one function that crawls a page; pulling, locks, retries and submits are done for you."""
 
 from opilio.bot.bot import Bot
+from opilio.bot.client import ControlPlane
 from opilio.bot.errors import (
     BotError,
     CrawlError,
@@ -11,13 +12,14 @@ from opilio.bot.errors import (
     ServerError,
 )
 from opilio.bot.report import JobReport
-from opilio.bot.result import Result
+from opilio.bot.result import Result, outcome_of
 from opilio.contracts.bot_api import PulledJob as Job
 from opilio.contracts.codes import ErrorCode
 
 __all__ = [
     "Bot",
     "BotError",
+    "ControlPlane",
     "CrawlError",
     "ErrorCode",
     "Job",
@@ -28,4 +30,5 @@ __all__ = [
     "Result",
     "ServerAway",
     "ServerError",
+    "outcome_of",
 ]

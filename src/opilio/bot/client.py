@@ -5,7 +5,7 @@ import logging
 import random
 import re
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Self, TypeVar
 
@@ -21,9 +21,11 @@ from opilio.contracts.bot_api import (
     HeldJob,
     HeldRequest,
     ItemAnswer,
+    Outcome,
     PullAnswer,
     PulledJob,
     PullRequest,
+    Queue,
 )
 from opilio.contracts.envelope import ErrorBody
 
@@ -69,14 +71,19 @@ class ControlPlane:
         await self._http.aclose()
 
     async def pull(
-        self, *, max_jobs: int, domain: str | None, capabilities: list[Any], wait_seconds: float
+        self,
+        *,
+        max_jobs: int = 10,
+        domain: str | None = None,
+        capabilities: Sequence[Queue] = ("http",),
+        wait_seconds: float = 0,
     ) -> PullAnswer:
         """Up to `max_jobs` jobs, or an empty answer after `wait_seconds`."""
         body = PullRequest(
             bot_id=self.bot_id,
             max_jobs=max_jobs,
             domain=domain,
-            capabilities=capabilities,
+            capabilities=list(capabilities),
             wait_seconds=wait_seconds,
         )
         try:
@@ -91,7 +98,7 @@ class ControlPlane:
             lambda: self._post("pull", body, PullAnswer, patience=wait_seconds + 30)
         )
 
-    async def submit(self, outcomes: list[msgspec.Raw]) -> list[ItemAnswer]:
+    async def submit(self, outcomes: Sequence[Outcome | msgspec.Raw]) -> list[ItemAnswer]:
         """Up to 100 outcomes, each answered on its own; repeating it after a lost reply is safe."""
         body = {"bot_id": self.bot_id, "results": outcomes}
         answer = await self._until_answered(lambda: self._post("submit/batch", body, BatchAnswer))

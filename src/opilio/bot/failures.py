@@ -102,15 +102,20 @@ def _code_of_status(status: int) -> ErrorCode:
 
 
 def _answer_of(error: BaseException) -> tuple[int, Mapping[str, str]] | None:
-    """The status and headers that a client's own status error carries (httpx, requests, aiohttp)."""
-    holder: Any = getattr(error, "response", None)
-    status = getattr(holder, "status_code", None)
-    if status is None:
-        holder, status = error, getattr(error, "status", None)
-    if not isinstance(status, int) or isinstance(status, bool):
-        return None
-    headers = getattr(holder, "headers", None) or {}
-    return status, {str(name).lower(): str(value) for name, value in headers.items()}
+    """The status and headers that a client's own status error carries (httpx, requests, aiohttp, Scrapy)."""
+    for holder in (getattr(error, "response", None), error):
+        status = getattr(holder, "status_code", None) or getattr(holder, "status", None)
+        if isinstance(status, int) and not isinstance(status, bool):
+            headers: Any = getattr(holder, "headers", None) or {}
+            return status, {_text(name).lower(): _text(value) for name, value in headers.items()}
+    return None
+
+
+def _text(value: Any) -> str:
+    """Scrapy keeps headers as bytes, and each value as a list."""
+    if isinstance(value, list):
+        value = value[0] if value else ""
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

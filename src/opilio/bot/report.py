@@ -1,5 +1,6 @@
 """What a bot tells about each job that it is done with."""
 
+from decimal import Decimal
 from typing import Any, Literal
 
 import msgspec
@@ -16,7 +17,7 @@ class JobReport(msgspec.Struct, kw_only=True, omit_defaults=True):
     url: str
     queue: str
     status: Status
-    price: msgspec.Raw | None = None
+    price: Decimal | None = None
     currency: str | None = None
     title: str | None = None
     in_stock: bool | None = None
@@ -34,7 +35,7 @@ def of_answer(job: PulledJob, outcome: Outcome, answer: ItemAnswer) -> JobReport
         url=job.url,
         queue=job.queue,
         status=data.get("status", "done") if answer.success else "refused",
-        price=outcome.price if outcome.success else None,
+        price=msgspec.json.decode(outcome.price, type=Decimal | None) if outcome.success else None,
         currency=outcome.currency,
         title=outcome.title,
         in_stock=outcome.in_stock,

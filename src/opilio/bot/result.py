@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from opilio.bot.errors import CrawlError
-from opilio.bot.failures import Failure
+from opilio.bot.failures import Failure, of_exception
 from opilio.contracts.bot_api import Outcome, PulledJob
 from opilio.contracts.codes import ErrorCode
 
@@ -29,6 +29,13 @@ class Result:
     raw_html: str | None = None
     html_hash: str | None = None
     crawl_duration: float | None = None
+
+
+def outcome_of(job: PulledJob, found: Result | Exception, seconds: float) -> Outcome:
+    """What to submit for a job: a result, or the error that its crawl raised with the code it stands for."""
+    if isinstance(found, Exception):
+        return failure(job, of_exception(found), seconds)
+    return success(job, found, seconds)
 
 
 def success(job: PulledJob, result: Result, seconds: float) -> Outcome:

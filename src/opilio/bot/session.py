@@ -8,19 +8,15 @@ from time import perf_counter
 from typing import Any
 from uuid import UUID
 
-import msgspec
-
 from opilio.bot import report as reports
 from opilio.bot.client import ControlPlane
-from opilio.bot.errors import CrawlError, NotAllowed, Refused, ServerError
-from opilio.bot.failures import Failure, of_exception
-from opilio.bot.handlers import Handler, Scope, choose
+from opilio.bot.crawling import Crawling
+from opilio.bot.errors import ServerError
+from opilio.bot.handlers import Handler, Scope
 from opilio.bot.heartbeat import LockKeeper
 from opilio.bot.report import JobReport
-from opilio.bot.result import Result, failure, success
 from opilio.bot.submitting import Submitter
-from opilio.contracts.bot_api import ItemAnswer, Outcome, PulledJob
-from opilio.contracts.codes import ErrorCode
+from opilio.contracts.bot_api import Outcome, PulledJob
 
 log = logging.getLogger("opilio.bot")
 
@@ -29,6 +25,7 @@ _MOST_PULLED = 100
 _IDLE_PAUSE = 1.0
 _LONGEST_IDLE_PAUSE = 30.0
 _RELEASE_TIMEOUT = 5.0
+_CANCEL_TIMEOUT = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +48,6 @@ class Session:
         observe: Callable[[JobReport], None],
     ) -> None:
         self._plane = plane
-        self._handlers = handlers
         self._scopes = scopes
         self._limits = limits
         self._observe = observe
@@ -59,15 +55,14 @@ class Session:
         self._slots = asyncio.Semaphore(max(limits.concurrency + limits.prefetch, len(scopes)))
         self._running = asyncio.Semaphore(limits.concurrency)
         self._submitter = Submitter(plane.submit)
+        self._crawling = Crawling(handlers, self._submitter, observe)
         self._keeper = LockKeeper(plane.heartbeat, self._lock_lost)
         self._stopping = asyncio.Event()
         self._fatal: BaseException | None = None
         self._workers: set[asyncio.Task[None]] = set()
         self._pullers: set[asyncio.Task[None]] = set()
-        # By lock token: a job that failed can come back before its last worker has left.
+        # By lock token, which is new each time a job is handed out.
         self._unstarted: dict[UUID, asyncio.Task[None]] = {}
-        self._crawling: dict[UUID, asyncio.Task[None]] = {}
-        self._lost: set[UUID] = set()
         self._to_release: list[PulledJob] = []
 
     @property
@@ -189,89 +184,28 @@ class Session:
     async def _work(self, job: PulledJob) -> None:
         async with self._running:
             del self._unstarted[job.lock_token]
-            outcome = await self._crawl(job)
+            outcome = await self._crawled(job)
         if outcome is None:
             self._observe(reports.without_answer(job, "lost", "the lock was lost during the crawl"))
-            return
-        try:
-            answer = await self._hand_in(job, outcome)
-        except NotAllowed:
-            raise
-        except ServerError as error:
-            log.warning("the result of %s could not be handed in: %s", job.url, error)
-            self._observe(reports.without_answer(job, "refused", str(error)))
-            return
-        self._report(job, outcome, answer)
+        else:
+            await self._crawling.hand_in(job, outcome)
 
-    async def _crawl(self, job: PulledJob) -> Outcome | None:
-        """What came of it, as an outcome; None when the lock was lost meanwhile."""
-        started = perf_counter()
-        task = asyncio.current_task()
-        assert task is not None
-        self._crawling[job.lock_token] = task
+    async def _crawled(self, job: PulledJob) -> Outcome | None:
         try:
-            result = await self._call_handler(job)
-            return success(job, result, perf_counter() - started)
+            return await self._crawling.crawl(job)
         except asyncio.CancelledError:
-            if job.lock_token in self._lost:
-                task.uncancel()
-                return None
+            # The bot ends before the crawl does.
             self._to_release.append(job)
             raise
-        except Exception as error:  # noqa: BLE001  whatever the author's code raises becomes an error code
-            failed = of_exception(error)
-            _log_failure(job, failed, error)
-            return failure(job, failed, perf_counter() - started)
-        finally:
-            self._crawling.pop(job.lock_token, None)
-            self._lost.discard(job.lock_token)
-
-    async def _call_handler(self, job: PulledJob) -> Result:
-        handler = choose(self._handlers, job)
-        if handler is None:
-            raise CrawlError(
-                ErrorCode.INTERNAL_ERROR, f"this bot has no handler for {job.queue} of {job.url}"
-            )
-        found: Any = await handler.crawl(job)
-        if isinstance(found, dict):
-            return Result(data=found)
-        if not isinstance(found, Result):
-            raise CrawlError(
-                ErrorCode.PARSE_ERROR, f"the handler returned {type(found).__name__}, not a Result"
-            )
-        return found
-
-    async def _hand_in(self, job: PulledJob, outcome: Outcome) -> ItemAnswer:
-        """Submits; what the server cannot take is sent smaller, and in the end as a failure."""
-        try:
-            return await self._submitter.submit(_encoded(job, outcome))
-        except Refused as refusal:
-            if refusal.status == 413 and outcome.raw_html is not None:
-                outcome.raw_html = None
-                log.warning("%s: the page is too large for the server, sent without raw_html", job.url)
-                return await self._hand_in(job, outcome)
-            if refusal.status in (400, 413) and outcome.success:
-                failed = Failure(
-                    ErrorCode.INVALID_RESPONSE, f"the server refused the result: {refusal.message}"
-                )
-                return await self._submitter.submit(
-                    _encoded(job, failure(job, failed, outcome.crawl_duration or 0))
-                )
-            raise
-
-    def _report(self, job: PulledJob, outcome: Outcome, answer: ItemAnswer) -> None:
-        report = reports.of_answer(job, outcome, answer)
-        if report.status == "refused":
-            log.warning("the result of %s came too late or was refused: %s", job.url, report.reason)
-        self._observe(report)
 
     def _lock_lost(self, job: PulledJob, code: str) -> None:
-        """Somebody else may crawl it now: stop, unless the crawl is over and its result on the way."""
-        task = self._crawling.get(job.lock_token)
-        if task is not None:
+        """Somebody else may crawl it now: it is not begun, or not gone on with."""
+        worker = self._unstarted.pop(job.lock_token, None)
+        if worker is not None:
+            worker.cancel()
+            self._observe(reports.without_answer(job, "lost", code))
+        elif self._crawling.stop(job):
             log.warning("the lock of %s is lost (%s): the crawl is stopped", job.url, code)
-            self._lost.add(job.lock_token)
-            task.cancel()
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -325,25 +259,5 @@ async def _finished(tasks: set[asyncio.Task[None]], patience: float) -> None:
     for task in left:
         task.cancel()
     if left:
-        await asyncio.wait(left)
-
-
-def _encoded(job: PulledJob, outcome: Outcome) -> bytes:
-    """The body in bytes; data that is no JSON fails this job and no other."""
-    try:
-        return msgspec.json.encode(outcome)
-    except (TypeError, ValueError) as error:
-        failed = Failure(ErrorCode.PARSE_ERROR, f"the result cannot be written as JSON: {error}")
-        return msgspec.json.encode(failure(job, failed, outcome.crawl_duration or 0))
-
-
-def _log_failure(job: PulledJob, failed: Failure, error: Exception) -> None:
-    unexpected = failed.code == ErrorCode.INTERNAL_ERROR
-    log.log(
-        logging.ERROR if unexpected else logging.INFO,
-        "%s: %s (%s)",
-        job.url,
-        failed.code,
-        failed.message,
-        exc_info=error if unexpected else None,
-    )
+        # A handler that swallows its cancellation must not keep the bot from ending.
+        await asyncio.wait(left, timeout=_CANCEL_TIMEOUT)

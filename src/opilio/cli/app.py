@@ -88,8 +88,7 @@ def run(words: Sequence[str]) -> int:
     click = import_module(typer.BadParameter.__module__)  # Typer brings its own copy of click
     try:
         answer = get_command(app).main(args=_take_data_dir(words), prog_name="opilio", standalone_mode=False)
-    except click.NoArgsIsHelpError as error:
-        print(error.format_message(), file=sys.stderr)
+    except click.NoArgsIsHelpError:  # the help is shown already
         return 2
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "opilio"

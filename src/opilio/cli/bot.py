@@ -119,12 +119,12 @@ def _options(allow_private: str, browser: str | None, user_agent: str | None, *,
 def _print_json(report: Any) -> None:
     import msgspec
 
-    print(msgspec.json.encode(report).decode(), flush=True)
+    print(msgspec.json.Encoder(decimal_format="number").encode(report).decode(), flush=True)
 
 
 def _print_line(report: Any) -> None:
     if report.status == "done" and report.price is not None:
-        found = f"{bytes(report.price).decode()} {report.currency or ''}"
+        found = f"{report.price} {report.currency or ''}"
     else:
         found = report.error_code or report.reason or ""
     print(f"{report.status:<8} {found:<24} {report.url}", flush=True)

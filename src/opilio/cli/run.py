@@ -49,7 +49,8 @@ def run(
 def _run_here(wanted: "Settings", names: list[str]) -> None:
     import uvloop
 
-    from opilio.runtime.roles import available, run_roles
+    from opilio.runtime.roles import available
+    from opilio.runtime.running import run_roles
 
     missing = [name for name in names if name not in available()]
     if missing:

@@ -1,6 +1,7 @@
 """Keeps the limits of hosts."""
 
 from opilio.adapters.postgres import Database
+from opilio.clock import Clock
 from opilio.crawl.ledger import QUERIES
 from opilio.crawl.politeness import Limits
 from opilio.crawl.url import domain_name
@@ -10,9 +11,12 @@ _BATCH = 10_000
 
 
 class Hosts:
-    def __init__(self, database: Database, *, fleet: Limits | None = None) -> None:
+    def __init__(
+        self, database: Database, *, fleet: Limits | None = None, clock: Clock | None = None
+    ) -> None:
         self._db = database
         self._fleet = fleet or Limits()
+        self._clock = clock or Clock()
 
     async def set_limits(self, name: str, limits: Limits) -> str:
         """Applies from the next pull on; answers the host's name in its normal form."""
@@ -27,8 +31,9 @@ class Hosts:
                 max_concurrent=limits.max_concurrent,
                 min_delay_seconds=limits.min_delay_seconds,
                 gated=limits.any,
+                now=self._clock.now(),
             )
-            await session.execute(QUERIES.open_gate, host_id=host_id)
+            await session.execute(QUERIES.open_gate, host_id=host_id, now=self._clock.now())
         if limits.any:
             await self.park(host_id)
         return host
@@ -37,7 +42,9 @@ class Hosts:
         """Moves the waiting jobs of a gated host out of the common queue, so that pulls need not step over them."""
         moved = 0
         while True:
-            count: int = await self._db.value(QUERIES.park_jobs, host_id=host_id, most=_BATCH)
+            count: int = await self._db.value(
+                QUERIES.park_jobs, host_id=host_id, most=_BATCH, now=self._clock.now()
+            )
             moved += count
             if count < _BATCH:
                 return moved

@@ -107,7 +107,9 @@ class Leasing:
             look = await self._look([seats[seat] for seat in empty], queues, domain)
             found |= {empty[row["ord"] - 1]: row for row in look.rows}
             for host_id in look.parked:
-                await self._db.value(QUERIES.park_jobs, host_id=host_id, most=_PARK_MORE)
+                await self._db.value(
+                    QUERIES.park_jobs, host_id=host_id, most=_PARK_MORE, now=self._clock.now()
+                )
             if len(found) == len(seats) or not (look.parked or look.more):
                 break
         return found

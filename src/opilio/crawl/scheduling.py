@@ -76,4 +76,4 @@ class Scheduling:
         restored = await self._db.execute(QUERIES.restore_due)
         await self._db.execute(QUERIES.drop_orphans)
         await self._db.execute(QUERIES.hold_disabled)
-        return restored + await self._db.execute(QUERIES.restore_gates)
+        return restored + await self._db.execute(QUERIES.restore_gates, now=self._clock.now())

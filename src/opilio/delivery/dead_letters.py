@@ -105,7 +105,7 @@ async def _revive(session: Session, row: Row) -> None:
         body=row["body"],
         now=now,
     )
-    await session.fetch(sql.open_gates, endpoint_ids=[endpoint_id], now=now)
+    await session.fetch(sql.reopen_gate, endpoint_id=endpoint_id, now=now)
 
 
 class DeadLetterIndex:

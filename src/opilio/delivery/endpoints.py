@@ -120,7 +120,7 @@ class Webhooks:
             await session.execute(
                 sql.replay_events, endpoint_id=endpoint_id, ids=None, since=since, until=None, now=now
             )
-        await session.fetch(sql.open_gates, endpoint_ids=[endpoint_id], now=now)
+        await session.fetch(sql.reopen_gate, endpoint_id=endpoint_id, now=now)
 
     async def rotate_secret(self, endpoint_id: UUID, request: SecretRotation) -> Endpoint:
         """Answers the endpoint with its new secret; both sign until the overlap has passed."""
@@ -178,7 +178,7 @@ class Webhooks:
                 until=request.until,
                 now=now,
             )
-            await session.fetch(sql.open_gates, endpoint_ids=[endpoint_id], now=now)
+            await session.fetch(sql.reopen_gate, endpoint_id=endpoint_id, now=now)
             return count
 
         return ReplayAnswer(await self._db.transact(queue))

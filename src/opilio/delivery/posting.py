@@ -2,6 +2,9 @@
 
 import asyncio
 import time
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from types import TracebackType
@@ -26,18 +29,11 @@ _BASE = {
 class Post:
     """An HTTP client for receivers: no redirects, no proxies, permitted addresses only, in bounded time."""
 
-    def __init__(
-        self, allow: AllowList, *, limit: timedelta = timedelta(seconds=15), connections: int = 256
-    ) -> None:
+    def __init__(self, allow: AllowList, *, limit: timedelta = timedelta(seconds=15)) -> None:
         self._limit = limit.total_seconds()
-        # A transport follows nothing and keeps no cookies; a client would have to be told not to.
-        self._transport = GuardedTransport(allow, connections=connections, keepalive=connections // 2)
-        self._timeouts = {
-            "connect": min(5.0, self._limit),
-            "read": self._limit,
-            "write": self._limit,
-            "pool": self._limit,
-        }
+        self._hosts = _Transports(allow)
+        # The whole exchange has its limit; connecting gets less, so that a host that is down is known sooner.
+        self._timeouts = {"connect": min(5.0, self._limit), "read": None, "write": None, "pool": None}
 
     async def send(self, url: str, body: bytes, headers: dict[str, str]) -> Answer:
         began = time.perf_counter()
@@ -57,11 +53,12 @@ class Post:
             content=body,
             extensions={"timeout": self._timeouts},
         )
-        response = await self._transport.handle_async_request(request)
-        try:
-            head = await _read(response)
-        finally:
-            await response.aclose()
+        async with self._hosts.transport(request.url) as transport:
+            response = await transport.handle_async_request(request)
+            try:
+                head = await _read(response)
+            finally:
+                await response.aclose()
         return Answer(
             response.status_code,
             _since(began),
@@ -75,7 +72,49 @@ class Post:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._transport.aclose()
+        await self._hosts.close()
+
+
+class _Transports:
+    """A pool of connections for each host: a pool looks at all its connections for every request, and one host
+    must not use up the connections of another. The least recently used are closed.
+
+    A transport follows no redirects and keeps no cookies; a client would have to be told not to.
+    """
+
+    MOST = 128
+
+    def __init__(self, allow: AllowList) -> None:
+        self._allow = allow
+        self._ssl = httpx2.create_ssl_context(trust_env=False)
+        self._of: OrderedDict[tuple[str, str, int | None], GuardedTransport] = OrderedDict()
+        self._in_use: Counter[tuple[str, str, int | None]] = Counter()
+
+    @asynccontextmanager
+    async def transport(self, url: httpx2.URL) -> AsyncIterator[GuardedTransport]:
+        host = (url.scheme, url.host, url.port)
+        transport = self._of.pop(host, None) or GuardedTransport(
+            self._allow, ssl_context=self._ssl, connections=128, keepalive=16
+        )
+        self._of[host] = transport
+        self._in_use[host] += 1
+        try:
+            yield transport
+        finally:
+            self._in_use[host] -= 1
+            if not self._in_use[host]:
+                del self._in_use[host]
+            await self._close_unused(self.MOST)
+
+    async def _close_unused(self, kept: int) -> None:
+        while len(self._of) > kept:
+            oldest = next((host for host in self._of if host not in self._in_use), None)
+            if oldest is None:
+                return
+            await self._of.pop(oldest).aclose()
+
+    async def close(self) -> None:
+        await self._close_unused(0)
 
 
 async def _read(response: httpx2.Response) -> bytes:

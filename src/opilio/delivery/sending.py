@@ -35,9 +35,13 @@ class Sender:
         at_once: int = 200,
         host_at_once: int = 32,
         most_of_one: int = 32,
+        budget: timedelta = BUDGET,
+        lease: timedelta = LEASE,
         clock: Clock | None = None,
     ) -> None:
         self._db = database
+        self._budget = budget
+        self._lease = lease
         self._post = post
         self._at_once = at_once
         self._host_at_once = host_at_once
@@ -96,7 +100,7 @@ class Sender:
             rooms=list(rooms.values()),
             host_room=self._host_at_once,
             lease=lease,
-            lease_seconds=LEASE.total_seconds(),
+            lease_seconds=self._lease.total_seconds(),
             most_of_one=self._most_of_one,
             failures_before_probation=FAILURES_BEFORE_COOLING,
         )
@@ -107,7 +111,7 @@ class Sender:
 
     async def _visit(self, visit: Visit) -> None:
         try:
-            await visit.run(self._send, self._now, BUDGET)
+            await visit.run(self._send, self._now, self._budget)
         finally:
             self._hosts.leave(visit.host, visit.meanings)
             self._finished.append(visit)

@@ -3,11 +3,14 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 
 from opilio.access.entry import Entry
 from opilio.adapters.blobs import PageStore, open_store
+from opilio.adapters.local_bus import LocalBus
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
+from opilio.adapters.rabbitmq import RabbitBus
 from opilio.clock import Clock
 from opilio.crawl.acting import Acting
 from opilio.crawl.hosts import Hosts
@@ -16,7 +19,12 @@ from opilio.crawl.policies import Policies
 from opilio.crawl.retention import Retention
 from opilio.crawl.scheduling import Scheduling
 from opilio.crawl.settling import Settling
+from opilio.delivery.dead_letters import DeadLetters
+from opilio.delivery.endpoints import Webhooks
+from opilio.delivery.events import Events
+from opilio.delivery.routing import Route, to_broker, to_local_bus
 from opilio.insights.crawl import CrawlInsights
+from opilio.insights.dashboard import Figures, SavedViews
 from opilio.runtime.settings import Settings
 
 
@@ -36,6 +44,11 @@ class Opilio:
     acting: Acting
     retention: Retention
     insights: CrawlInsights
+    webhooks: Webhooks
+    events: Events
+    dead_letters: DeadLetters
+    figures: Figures
+    views: SavedViews
 
 
 @asynccontextmanager
@@ -76,11 +89,37 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
         pages=pages,
         entry=Entry(database),
         policies=Policies(database, allow=settings.crawl_allow, clock=clock),
-        hosts=Hosts(database, fleet=fleet),
+        hosts=Hosts(database, fleet=fleet, clock=clock),
         scheduling=Scheduling(database, rules=rules, fleet=fleet, clock=clock),
         leasing=Leasing(database, fleet=fleet, clock=clock),
         settling=settling,
         acting=Acting(database, settling, clock=clock),
         retention=Retention(database, pages, settings.retention),
         insights=CrawlInsights(database, rules=rules, fleet=fleet),
+        webhooks=Webhooks(database, allow=settings.webhook_allow, clock=clock),
+        events=Events(database),
+        dead_letters=DeadLetters(database, route_to_bus(settings, database)),
+        figures=Figures(database),
+        views=SavedViews(database),
     )
+
+
+@asynccontextmanager
+async def open_bus(settings: Settings, database: Database) -> AsyncIterator[LocalBus | RabbitBus]:
+    """RabbitMQ where it is configured, else the tables of the database."""
+    bus: LocalBus | RabbitBus
+    if settings.amqp_url is not None:
+        bus = await RabbitBus.connect(settings.amqp_url, settings.topology)
+    else:
+        bus = await LocalBus.connect(database, settings.topology)
+    try:
+        yield bus
+    finally:
+        await bus.close()
+
+
+def route_to_bus(settings: Settings, database: Database) -> Route:
+    """The road from a transaction to the bus: the broker's own queue table, or the local queues at once."""
+    if settings.amqp_url is not None:
+        return to_broker
+    return to_local_bus(LocalBus(database, settings.topology, timedelta(seconds=30)))

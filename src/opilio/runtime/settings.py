@@ -11,6 +11,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from opilio.contracts.topology import Topology, topology
 from opilio.crawl.politeness import Limits
 from opilio.crawl.priority import Bands, Rules
 from opilio.crawl.retention import Keep
@@ -138,6 +139,14 @@ class Settings(BaseSettings):
     @property
     def crawl_allow(self) -> AllowList:
         return parse_allow(self.crawl_allow_private)
+
+    @property
+    def webhook_allow(self) -> AllowList:
+        return parse_allow(self.webhook_allow_private)
+
+    @property
+    def topology(self) -> Topology:
+        return topology()
 
     @property
     def blobs(self) -> str:

@@ -7,21 +7,22 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 
-from opilio.access.entry import Entry
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.errors import Refused, Unavailable
-from opilio.runtime.bootstrap import wire
 from opilio.runtime.counters import share_counters
-from opilio.runtime.demo import start_demo
 from opilio.runtime.processes import hold_directory, require_free_port, stop_on_signals
 from opilio.runtime.roles import available
 from opilio.runtime.settings import Settings
 from opilio.runtime.state import announced, url_of
 from opilio.runtime.supervisor import Command, Supervisor
+
+if TYPE_CHECKING:
+    from opilio.access.entry import Entry
 
 FIRST_BOT = "first-bot"
 _log = structlog.get_logger(__name__)
@@ -72,13 +73,20 @@ async def _serve(
         if not await _ready_or_stopped(settings, supervisor, stop):
             return
         with announced(settings):
-            announce(await _ready(settings, Entry(database)))
+            announce(await _ready(settings, database))
             if demo:
-                for command in await start_demo(wire(settings, database), url_of(settings)):
-                    supervisor.start(command)
+                await _start_demo(settings, database, supervisor)
             await stop.wait()
     finally:
         await database.close()
+
+
+async def _start_demo(settings: Settings, database: Database, supervisor: Supervisor) -> None:
+    from opilio.runtime.bootstrap import wire  # noqa: PLC0415 - the children start while this loads
+    from opilio.runtime.demo import start_demo  # noqa: PLC0415
+
+    for command in await start_demo(wire(settings, database), url_of(settings)):
+        supervisor.start(command)
 
 
 # ── the parts of the tree ────────────────────────────────────────────────────────────────────────
@@ -160,14 +168,16 @@ async def _answers(host: str, port: int) -> bool:
     return status.split()[1:2] == [b"200"]
 
 
-async def _ready(settings: Settings, entry: Entry) -> Ready:
-    url = url_of(settings)
+async def _ready(settings: Settings, database: Database) -> Ready:
+    from opilio.access.entry import Entry  # noqa: PLC0415 - the children start while this loads
+
+    entry, url = Entry(database), url_of(settings)
     link = None if await entry.has_password() else f"{url}/login/{await entry.login_link()}"
     token = await _first_token(entry, settings.data_dir / f"{FIRST_BOT}.token")
     return Ready(url, link, FIRST_BOT, token, str(settings.data_dir), os.getpid())
 
 
-async def _first_token(entry: Entry, file: Path) -> str | None:
+async def _first_token(entry: "Entry", file: Path) -> str | None:
     """A token to begin with, the same at every start; none once it was revoked."""
     secret = _kept(file)
     if secret is None:

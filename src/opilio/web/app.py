@@ -20,6 +20,7 @@ from opilio.runtime.logging import configure_logging
 from opilio.runtime.settings import load_settings
 from opilio.web.api import MANAGEMENT
 from opilio.web.bot_api import BOT_API
+from opilio.web.dashboard.serving import dashboard_routes, serve_dashboard
 from opilio.web.desk import Desk
 from opilio.web.documents import document_routes
 from opilio.web.endpoint import Endpoint
@@ -64,7 +65,7 @@ def from_environment() -> Litestar:
 
 @asynccontextmanager
 async def serve_desk(app: Litestar, opilio: Opilio) -> AsyncIterator[None]:
-    """The desk, its books, and an ear for what other processes say."""
+    """The desk, its books, an ear for what other processes say, and what runs beside the dashboard."""
     desk = Desk(opilio.database, opilio.leasing, opilio.settling)
     app.state.opilio = opilio
     app.state.desk = desk
@@ -79,7 +80,8 @@ async def serve_desk(app: Litestar, opilio: Opilio) -> AsyncIterator[None]:
     listener = await opilio.database.listen(["opilio_work", "opilio_access"], heard)
     books = asyncio.create_task(desk.keep_books())
     try:
-        yield
+        async with serve_dashboard(app, opilio):
+            yield
     finally:
         books.cancel()
         await asyncio.gather(books, return_exceptions=True)
@@ -93,6 +95,7 @@ def _litestar(lifespan: Callable[[Litestar], Any]) -> Litestar:
             *(endpoint.route() for endpoint in endpoints()),
             *document_routes(),
             *login_routes(),
+            *dashboard_routes(),
             healthz,
             readyz,
             metrics_page,
@@ -176,7 +179,9 @@ def _outermost(app: ASGIApp) -> ASGIApp:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *_HEADERS, (b"x-request-id", request_id)]
+                said = {name for name, _ in message["headers"]}
+                ours = [header for header in _HEADERS if header[0] not in said]
+                message["headers"] = [*message["headers"], *ours, (b"x-request-id", request_id)]
             await send(message)
 
         with structlog.contextvars.bound_contextvars(request_id=request_id.decode()):

@@ -1,5 +1,7 @@
 """The OpenAPI document and a page to try it on, served without the help of any other site."""
 
+import hashlib
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +65,22 @@ async def static_file(request: AnyRequest) -> Response[bytes]:
     file = (STATIC / str(request.path_params["path"]).lstrip("/")).resolve()
     if not file.is_relative_to(STATIC.resolve()) or not file.is_file() or file.suffix not in _TYPES:
         raise NotFoundException
-    headers = {"cache-control": "public, max-age=3600"}
+    # A name with a digest in its query never means anything else.
+    age = "31536000, immutable" if request.query_params.get("v") else "3600"
+    headers = {"cache-control": f"public, max-age={age}", "vary": "accept-encoding"}
+    packed = file.with_name(f"{file.name}.gz")
+    if "gzip" in request.headers.get("accept-encoding", "") and packed.is_file():
+        headers["content-encoding"] = "gzip"
+        return Response(packed.read_bytes(), media_type=_TYPES[file.suffix], headers=headers)
     return Response(file.read_bytes(), media_type=_TYPES[file.suffix], headers=headers)
+
+
+@lru_cache(maxsize=256)
+def asset(name: str) -> str:
+    """The address of a static file, which changes when the file does."""
+    file = STATIC / name
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()[:10] if file.is_file() else "missing"
+    return f"/static/{name}?v={digest}"
 
 
 def _json(data: Any) -> Response[bytes]:

@@ -1,4 +1,4 @@
-"""Logging in: the one-time link, the password, the session cookie; and the page behind them."""
+"""Logging in: the one-time link, the password, the session cookie."""
 
 import time
 from collections import defaultdict, deque
@@ -6,7 +6,6 @@ from typing import Annotated, Any
 from urllib.parse import parse_qsl, quote
 
 import msgspec
-from jinja2 import Environment, PackageLoader, select_autoescape
 from litestar import Response, get, post
 from litestar.datastructures import Cookie
 from litestar.handlers import HTTPRouteHandler
@@ -16,11 +15,11 @@ from msgspec import Meta
 from opilio.access.identity import Operator
 from opilio.errors import Refused
 from opilio.runtime.bootstrap import Opilio
+from opilio.web.dashboard.render import plain
+from opilio.web.dashboard.words import Words, choose
 from opilio.web.wire import AnyRequest, answer, decode, decoder, read_body
 
 COOKIE = "opilio_session"
-_CSP = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-_TEMPLATES = Environment(loader=PackageLoader("opilio.web"), autoescape=select_autoescape(default=True))
 _SESSION_SECONDS = 14 * 24 * 3600
 _FORM_BYTES = 16 * 1024
 
@@ -34,13 +33,12 @@ _reader = decoder(LoginRequest)
 
 
 def login_routes() -> list[HTTPRouteHandler]:
-    return [home, login_page, log_in, link_page, use_link, log_out, api_login]
+    return [login_page, log_in, link_page, use_link, log_out, api_login]
 
 
-def page(template: str, status: int = 200, **values: Any) -> Response[bytes]:
-    html = _TEMPLATES.get_template(template).render(**values)
-    headers = {"content-security-policy": _CSP, "cache-control": "no-store"}
-    return Response(html.encode(), status_code=status, media_type="text/html; charset=utf-8", headers=headers)
+def page(request: AnyRequest, template: str, status: int = 200, **values: Any) -> Response[Any]:
+    words = Words(choose(request.cookies.get("opilio_lang"), request.headers.get("accept-language", "")))
+    return plain(template, words, status=status, **values)
 
 
 class Attempts:
@@ -63,25 +61,11 @@ class Attempts:
         self._failed[address].append(time.monotonic())
 
 
-@get("/", media_type="text/html")
-async def home(request: AnyRequest) -> Response[Any]:
-    operator = await current_operator(request)
-    if operator is None:
-        return Redirect("/login")
-    opilio: Opilio = request.app.state.opilio
-    jobs = await opilio.insights.jobs(limit=20)
-    results = await opilio.insights.results(limit=10)
-    stats = await opilio.insights.stats()
-    bots = await opilio.insights.bots(limit=20)
-    return page(
-        "home.html", operator=operator, stats=stats, jobs=jobs.items, results=results.items, bots=bots.items
-    )
-
-
 @get("/login", media_type="text/html")
-async def login_page(request: AnyRequest) -> Response[bytes]:
+async def login_page(request: AnyRequest) -> Response[Any]:
     opilio: Opilio = request.app.state.opilio
-    return page("login.html", error=None, first=not await opilio.entry.has_password())
+    first = not await opilio.entry.has_password()
+    return page(request, "login.html", error=None, first=first, next=request.query_params.get("next", "/"))
 
 
 @post("/login", media_type="text/html")
@@ -90,22 +74,20 @@ async def log_in(request: AnyRequest) -> Response[Any]:
     try:
         secret = await _try_password(request, form.get("name", ""), form.get("password", ""))
     except Refused as refusal:
+        status = 429 if refusal.code == "rate_limited" else 401
         return page(
-            "login.html",
-            status=429 if refusal.code == "rate_limited" else 401,
-            error=refusal.message,
-            first=False,
+            request, "login.html", status, error=refusal.message, first=False, next=form.get("next", "/")
         )
-    return _enter(request, secret)
+    return _enter(request, secret, form.get("next", "/"))
 
 
 @get("/login/{secret:str}", media_type="text/html")
-async def link_page(request: AnyRequest) -> Response[bytes]:
+async def link_page(request: AnyRequest) -> Response[Any]:
     """Shows the form only: a link that a mail scanner or a preview opened must still work."""
     secret = str(request.path_params["secret"])
     opilio: Opilio = request.app.state.opilio
     name = await opilio.entry.owner_of_link(secret)
-    return page("link.html", status=200 if name else 410, name=name, secret=secret, error=None)
+    return page(request, "link.html", 200 if name else 410, name=name, secret=secret, error=None)
 
 
 @post("/login/{secret:str}", media_type="text/html")
@@ -115,11 +97,11 @@ async def use_link(request: AnyRequest) -> Response[Any]:
     form = await _form(request)
     name = await opilio.entry.owner_of_link(secret)
     if form.get("password") != form.get("again"):
-        return page("link.html", status=400, name=name, secret=secret, error="The two passwords differ.")
+        return page(request, "link.html", 400, name=name, secret=secret, error="The two passwords differ.")
     try:
         session = await opilio.entry.use_link(secret, form.get("password", ""))
     except Refused as refusal:
-        return page("link.html", status=400, name=name, secret=secret, error=refusal.message)
+        return page(request, "link.html", 400, name=name, secret=secret, error=refusal.message)
     return _enter(request, session)
 
 
@@ -169,8 +151,10 @@ async def _form(request: AnyRequest) -> dict[str, str]:
     return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
 
 
-def _enter(request: AnyRequest, secret: str) -> Response[Any]:
-    response: Redirect = Redirect("/", status_code=303)
+def _enter(request: AnyRequest, secret: str, path: str = "/") -> Response[Any]:
+    """On to where the viewer wanted to go, if that is a page of this site."""
+    local = path.startswith("/") and not path.startswith(("//", "/\\"))
+    response: Redirect = Redirect(path if local else "/", status_code=303)
     response.cookies = [_cookie(request, secret)]
     return response
 

@@ -100,3 +100,16 @@ insert into audit_log (actor, action, subject, details) values (:actor::text, :a
 -- The log, newest first.
 select audit_id, at, actor, action, subject, details from audit_log
 where :before::bigint is null or audit_id < :before::bigint order by audit_id desc limit :most::int;
+
+-- name: change_operator
+-- A new role, or access taken away or given back; refused by zero rows where it would leave no admin.
+update operator o set role = coalesce(:role::text, o.role),
+  disabled_at = case when :disabled::boolean is null then o.disabled_at when :disabled::boolean then now() end
+where o.name = :name::text and (
+  (coalesce(:role::text, o.role) = 'admin' and not coalesce(:disabled::boolean, false))
+  or exists (select 1 from operator x where x.name <> o.name and x.role = 'admin' and x.disabled_at is null));
+
+-- name: end_sessions_of
+-- Whoever is shut out is out at once.
+delete from operator_session s using operator o
+where o.operator_id = s.operator_id and o.name = :name::text and o.disabled_at is not null;

@@ -144,6 +144,8 @@ class Browser:
             return self._browser
 
     async def _start(self) -> Any:
+        """A browser, its driver and our proxy; what is left of a browser that died goes first."""
+        await self._stack.aclose()
         address = await self._stack.enter_async_context(self._proxy.serving())
         playwright = await self._stack.enter_async_context(async_playwright())
         browser = await playwright.chromium.launch(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 import httpx2
 
-from opilio.bot.errors import CrawlError, Misconfigured
+from opilio.bot.errors import CrawlError
 from opilio.bot.extract import extract
 from opilio.bot.extract.document import decoded
 from opilio.bot.reference.fetch import Fetcher, Page
@@ -76,8 +76,6 @@ def _read(page: Page, rule_set: object, keep_html: bool) -> Result:
 
 
 def _browser(options: Options, robots: Robots) -> "Browser":
-    try:
-        from opilio.bot.reference.browser import Browser  # noqa: PLC0415  Playwright is optional
-    except ImportError as error:
-        raise Misconfigured("Playwright is missing: pip install 'opilio[bot,browser]'") from error
+    from opilio.bot.reference.browser import Browser  # noqa: PLC0415  Playwright is optional
+
     return Browser(options, robots.check)

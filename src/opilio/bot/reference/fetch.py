@@ -45,7 +45,9 @@ class Fetcher:
             address = checked_url(url)
             for _ in range(_MOST_REDIRECTS + 1):
                 await check(str(address))
-                request = self._client.build_request("GET", address, headers=headers)
+                request = self._client.build_request(
+                    "GET", address, headers=headers, timeout=config.timeout_seconds
+                )
                 cookies.set_cookie_header(request)
                 response = await self._client.send(request, stream=True, follow_redirects=False)
                 try:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
 from opilio.bot.bot import Bot
-from opilio.bot.reference.chromium import find_browser
+from opilio.bot.reference.chromium import required_browser
 from opilio.bot.reference.crawl import ReferenceCrawler
 from opilio.bot.reference.options import Options
 from opilio.bot.report import JobReport
@@ -26,7 +26,7 @@ async def reference_bot(
     """A bot ready to `serve`; with the capability `js` it brings a browser."""
     options = options or Options()
     if "js" in capabilities:
-        options = replace(options, browser=find_browser(options.browser))
+        options = replace(options, browser=required_browser(options.browser))
     bot = Bot(
         server,
         token,

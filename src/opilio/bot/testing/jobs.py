@@ -89,14 +89,14 @@ class JobTable:
     def __init__(self) -> None:
         self.jobs: dict[UUID, FakeJob] = {}
         # Waiting and held apart, so that thousands of finished jobs cost a pull nothing.
-        self._open: dict[UUID, FakeJob] = {}
+        self.open: dict[UUID, FakeJob] = {}
         self.skipped = timedelta()
 
     def now(self) -> datetime:
         return datetime.now(UTC) + self.skipped
 
     def add(self, job: FakeJob) -> None:
-        self.jobs[job.job_id] = self._open[job.job_id] = job
+        self.jobs[job.job_id] = self.open[job.job_id] = job
 
     def pull(self, request: PullRequest) -> tuple[list[FakeJob], int]:
         """Locks what fits for the bot, and counts what fits but is held."""
@@ -144,7 +144,7 @@ class JobTable:
 
     def _fitting(self, request: PullRequest) -> Iterator[FakeJob]:
         domain = (request.domain or "").lower()
-        for job in self._open.values():
+        for job in self.open.values():
             fits_domain = not domain or job.host == domain or job.host.endswith(f".{domain}")
             if fits_domain and job.queue in request.capabilities:
                 yield job
@@ -157,10 +157,10 @@ class JobTable:
     def _free(self, job: FakeJob, status: Status) -> None:
         job.status, job.locked_by, job.locked_until = status, None, None
         if job.final:
-            self._open.pop(job.job_id, None)
+            self.open.pop(job.job_id, None)
 
     def _expire(self) -> None:
-        for job in list(self._open.values()):
+        for job in list(self.open.values()):
             self._expire_one(job)
 
     def _expire_one(self, job: FakeJob) -> None:

@@ -109,6 +109,10 @@ class FakeControlPlane:
     def jobs(self) -> list[FakeJob]:
         return list(self._table.jobs.values())
 
+    @property
+    def unfinished(self) -> list[FakeJob]:
+        return list(self._table.open.values())
+
     def skip(self, seconds: float) -> None:
         """Moves the clock on: locks that ran out are seen as such at the next request."""
         self._table.skipped += timedelta(seconds=seconds)

@@ -73,7 +73,7 @@ on conflict (policy_id) do nothing;
 -- name: restore_gates
 -- The safety net: hosts whose waiting jobs stand behind no gate.
 insert into gate as g (host_id, queue, top_priority, open_at)
-select j.host_id, j.queue, max(j.priority), now() from job_active j
+select j.host_id, j.queue, max(j.priority), coalesce(:now::timestamptz, now()) from job_active j
 where j.place = 'gated' and not exists (select 1 from gate g where g.host_id = j.host_id and g.queue = j.queue)
 group by j.host_id, j.queue order by 1, 2
 on conflict (host_id, queue) do update set version = g.version + 1;

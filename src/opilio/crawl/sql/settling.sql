@@ -85,7 +85,8 @@ select pg_notify('opilio_outbox', '');  -- one word a batch: the relay need not 
 -- name: return_jobs
 -- Gives locked jobs back to the queue, now or later; open_gates readies them when their time has come.
 update job_active j set
-  place = 'later', host_id = p.host_id, queue = p.job_queue,  -- the policy may have moved while the job was out priority = i.priority, retry_count = i.retry_count,
+  place = 'later', priority = i.priority, retry_count = i.retry_count,
+  host_id = p.host_id, queue = p.job_queue,  -- the policy may have moved while the job was out
   run_at = case when s.enabled then i.run_at else 'infinity' end,  -- nobody gets the job of a policy that is off
   last_error = coalesce(i.error, j.last_error), last_error_code = coalesce(i.error_code, j.last_error_code),
   locked_by = null, locked_at = null, locked_until = null, lock_ttl_seconds = null, lock_token = null

@@ -31,7 +31,7 @@ where d.endpoint_id = s.endpoint_id and d.subject = s.subject and d.state = 'pen
 -- The newest state becomes a delivery, at most one in a second.
 with taken as (
   update webhook_progress p
-  set waiting = false, next_at = :now + make_interval(secs => :pace)
+  set waiting = false, next_at = :now::timestamptz + make_interval(secs => :pace)
   where p.subject = any(:subjects::text[])
   returning p.subject, p.endpoint_id, p.body
 )
@@ -42,5 +42,5 @@ select t.endpoint_id, t.subject, opilio_uuid7()::text, 'project.progress', 'dire
 from taken t;
 
 -- name: next_progress
-select extract(epoch from min(p.next_at) - :now)::double precision
+select extract(epoch from min(p.next_at) - :now::timestamptz)::double precision
 from webhook_progress p join webhook_gate g using (endpoint_id) where p.waiting and g.active;

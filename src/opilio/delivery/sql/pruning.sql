@@ -2,7 +2,7 @@
 select pg_try_advisory_xact_lock(hashtext('opilio.delivery.pruning'));
 
 -- name: prepare_partitions
-select opilio_partition(parent, interval '1 day', :now::timestamptz + n * interval '1 day')
+select opilio_partition(parent, 'day', :now::timestamptz + n * interval '1 day')
 from (values ('event_log'), ('webhook_attempt')) t(parent), generate_series(0, 3) n;
 
 -- name: drop_events

@@ -33,6 +33,7 @@ create table host (
   gated              boolean not null default false,            -- has limits of its own, or was cooled
   created_at         timestamptz not null default now()
 ) with (fillfactor = 80);
+create index host_gated on host (host_id) where gated;
 create index host_in_domain on host (name_reversed text_pattern_ops);
 
 -- ── policies: what is crawled, and how often ────────────────────────────────────────────────────

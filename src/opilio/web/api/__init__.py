@@ -5,7 +5,10 @@ from opilio.web.api.hosts import HOSTS
 from opilio.web.api.jobs import JOBS
 from opilio.web.api.policies import POLICIES
 from opilio.web.api.results import RESULTS
+from opilio.web.api.webhooks import WEBHOOKS
 
 MANAGEMENT = [
-    endpoint for registry in (POLICIES, JOBS, RESULTS, HOSTS, BOTS) for endpoint in registry.endpoints
+    endpoint
+    for registry in (POLICIES, JOBS, RESULTS, HOSTS, BOTS, WEBHOOKS)
+    for endpoint in registry.endpoints
 ]

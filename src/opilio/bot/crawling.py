@@ -1,0 +1,147 @@
+"""One job from its handler to the server's answer."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from opilio.bot import report as reports
+from opilio.bot.errors import CrawlError, NotAllowed, Refused, ServerError
+from opilio.bot.failures import Failure
+from opilio.bot.handlers import Handler, choose
+from opilio.bot.report import JobReport
+from opilio.bot.result import Result, failure, outcome_of
+from opilio.bot.submitting import Submitter
+from opilio.contracts.bot_api import ItemAnswer, Outcome, PulledJob
+from opilio.contracts.codes import ErrorCode
+
+log = logging.getLogger("opilio.bot")
+
+
+class Crawling:
+    """Calls the author's function, makes an outcome of whatever comes of it, and hands that in."""
+
+    def __init__(
+        self, handlers: list[Handler], submitter: Submitter, observe: Callable[[JobReport], None]
+    ) -> None:
+        self._handlers = handlers
+        self._submitter = submitter
+        self._observe = observe
+        # By lock token: a job that failed can come back before its last worker has left.
+        self._running: dict[UUID, asyncio.Task[Any]] = {}
+        self._lost: set[UUID] = set()
+
+    def stop(self, job: PulledJob) -> bool:
+        """Ends a crawl whose lock is gone; False when it is not running, or over and its result on the way."""
+        task = self._running.get(job.lock_token)
+        if task is None:
+            return False
+        self._lost.add(job.lock_token)
+        task.cancel()
+        return True
+
+    async def crawl(self, job: PulledJob) -> Outcome | None:
+        """What came of it; None when the lock was lost meanwhile. Cancelled from outside, it is just that."""
+        started = perf_counter()
+        task = asyncio.current_task()
+        assert task is not None
+        self._running[job.lock_token] = task
+        try:
+            result = await self._call_handler(job)
+            return outcome_of(job, result, perf_counter() - started)
+        except asyncio.CancelledError:
+            if job.lock_token in self._lost:
+                task.uncancel()
+                return None
+            if task.cancelling():
+                raise
+            # Nobody here cancelled it: something in the handler did, and that is a failure like others.
+            return outcome_of(job, RuntimeError("the handler cancelled itself"), perf_counter() - started)
+        except Exception as error:  # noqa: BLE001  whatever the author's code raises becomes an error code
+            outcome = outcome_of(job, error, perf_counter() - started)
+            _log_failure(job, outcome, error)
+            return outcome
+        finally:
+            del self._running[job.lock_token]
+            self._lost.discard(job.lock_token)
+
+    async def hand_in(self, job: PulledJob, outcome: Outcome) -> None:
+        try:
+            answer = await self._submit(job, outcome)
+        except NotAllowed:
+            raise
+        except ServerError as error:
+            log.warning("the result of %s could not be handed in: %s", job.url, error)
+            self._observe(reports.without_answer(job, "refused", str(error)))
+            return
+        report = reports.of_answer(job, outcome, answer)
+        if report.status == "refused":
+            log.warning("the result of %s came too late or was refused: %s", job.url, report.reason)
+        self._observe(report)
+
+    async def _call_handler(self, job: PulledJob) -> Result:
+        handler = choose(self._handlers, job)
+        if handler is None:
+            raise CrawlError(
+                ErrorCode.INTERNAL_ERROR, f"this bot has no handler for {job.queue} of {job.url}"
+            )
+        found: Any = await handler.crawl(job)
+        if isinstance(found, dict):
+            return Result(data=found)
+        if not isinstance(found, Result):
+            raise CrawlError(
+                ErrorCode.PARSE_ERROR, f"the handler returned {type(found).__name__}, not a Result"
+            )
+        return found
+
+    async def _submit(self, job: PulledJob, outcome: Outcome) -> ItemAnswer:
+        """Submits; what the server cannot take is sent smaller, and in the end as a failure."""
+        try:
+            answer = await self._submitter.submit(_encoded(job, outcome))
+        except NotAllowed:
+            raise
+        except Refused as refusal:
+            error = {"code": refusal.code, "message": refusal.message}
+            answer = ItemAnswer(job_id=job.job_id, success=False, error=error)
+        instead = _acceptable(job, outcome, answer)
+        return answer if instead is None else await self._submit(job, instead)
+
+
+def _acceptable(job: PulledJob, outcome: Outcome, answer: ItemAnswer) -> Outcome | None:
+    """What to send instead of a result that the server cannot take; None when there is nothing to mend."""
+    error = answer.error if isinstance(answer.error, dict) else {}
+    code, message = error.get("code"), error.get("message")
+    if answer.success or code not in ("validation_error", "payload_too_large"):
+        return None
+    if code == "payload_too_large" and outcome.raw_html is not None:
+        log.warning("%s: the page is too large for the server, sent without raw_html", job.url)
+        return msgspec.structs.replace(outcome, raw_html=None)
+    if not outcome.success:
+        return None
+    failed = Failure(ErrorCode.INVALID_RESPONSE, f"the server refused the result: {message}")
+    return failure(job, failed, outcome.crawl_duration or 0)
+
+
+def _encoded(job: PulledJob, outcome: Outcome) -> bytes:
+    """The body in bytes; data that is no JSON fails this job and no other."""
+    try:
+        return msgspec.json.encode(outcome)
+    except (TypeError, ValueError) as error:
+        failed = Failure(ErrorCode.PARSE_ERROR, f"the result cannot be written as JSON: {error}")
+        return msgspec.json.encode(failure(job, failed, outcome.crawl_duration or 0))
+
+
+def _log_failure(job: PulledJob, outcome: Outcome, error: Exception) -> None:
+    unexpected = outcome.error_code == ErrorCode.INTERNAL_ERROR
+    log.log(
+        logging.ERROR if unexpected else logging.INFO,
+        "%s: %s (%s)",
+        job.url,
+        outcome.error_code,
+        outcome.error_msg,
+        exc_info=error if unexpected else None,
+    )

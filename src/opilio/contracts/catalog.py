@@ -1,0 +1,124 @@
+"""Every event that Opilio emits: its type, its version, the shape of its data, and a sample."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from uuid import UUID
+
+import msgspec
+
+from opilio.contracts.events import JOB_COMPLETED, JOB_FAILED, JobCompleted, JobFailed
+from opilio.contracts.webhooks import (
+    ENDPOINT_DISABLED,
+    ENDPOINT_PAUSED,
+    WEBHOOK_TEST,
+    EndpointStatus,
+    WebhookTest,
+)
+
+_AT = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+
+
+def _id(number: int) -> UUID:
+    return UUID(f"0190a1b2-c3d4-7000-8000-{number:012d}")
+
+
+@dataclass(frozen=True, slots=True)
+class EventType:
+    """A type of event. A change that an old reader would trip over gets a new version, and a new type."""
+
+    name: str
+    version: int
+    data: type[msgspec.Struct]
+    subject: str
+    description: str
+    sample: msgspec.Struct
+    sample_subject: str
+
+
+EVENT_TYPES = (
+    EventType(
+        JOB_COMPLETED,
+        1,
+        JobCompleted,
+        "the URL",
+        "A crawl succeeded and its result is stored; `changed` names the values that differ from the last result.",
+        JobCompleted(
+            job_id=_id(1),
+            policy_id=_id(2),
+            result_id=_id(3),
+            url="https://shop.example/p/1",
+            price=Decimal("1299000.00"),
+            currency="VND",
+            title="Bình giữ nhiệt 500 ml",
+            in_stock=True,
+            data={"sku": "B-500"},
+            html_hash="sha256:6b86b273ff34fce1",
+            crawl_duration=1.25,
+            crawled_at=_AT,
+            bot_id="bot-1",
+            changed=["price"],
+        ),
+        "https://shop.example/p/1",
+    ),
+    EventType(
+        JOB_FAILED,
+        1,
+        JobFailed,
+        "the URL",
+        "A job ended without a result: no retries were left, or none could help; `expired` when nobody answered.",
+        JobFailed(
+            job_id=_id(4),
+            policy_id=_id(2),
+            url="https://shop.example/p/1",
+            reason="failed",
+            error_code="CONTENT_NOT_FOUND",
+            error_msg="404 Not Found",
+            retry_count=3,
+            max_retries=3,
+            failure_count=1,
+            policy_next_run=_AT,
+            bot_id="bot-1",
+        ),
+        "https://shop.example/p/1",
+    ),
+    EventType(
+        ENDPOINT_PAUSED,
+        1,
+        EndpointStatus,
+        "the webhook's id",
+        "A webhook failed for five days without a single success and gets nothing more until it is enabled.",
+        EndpointStatus(
+            endpoint_id=_id(5),
+            url="https://app.example/hooks",
+            status="paused",
+            reason="every attempt since 2026-01-26 12:00 UTC failed; the last one: answered 503",
+            since=_AT,
+        ),
+        str(_id(5)),
+    ),
+    EventType(
+        ENDPOINT_DISABLED,
+        1,
+        EndpointStatus,
+        "the webhook's id",
+        "A webhook answered 410 Gone and gets nothing more until it is enabled.",
+        EndpointStatus(
+            endpoint_id=_id(5),
+            url="https://app.example/hooks",
+            status="disabled",
+            reason="it answered 410 Gone",
+            since=_AT,
+        ),
+        str(_id(5)),
+    ),
+    EventType(
+        WEBHOOK_TEST,
+        1,
+        WebhookTest,
+        "the webhook's id",
+        "Sent on request to one webhook alone, never to the bus.",
+        WebhookTest(endpoint_id=_id(5), message="If you can verify this, the endpoint works."),
+        str(_id(5)),
+    ),
+)

@@ -1,0 +1,250 @@
+"""What the dashboard shows beyond single things: the pulse of the whole, series for charts, lists by filter."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from opilio.adapters.postgres import Database, Row, load_queries
+
+_Q = load_queries("opilio.insights")
+_COUNT_EXACTLY = 100_000
+RETRY_BUCKETS = ("0", "1", "2", "3", "4", "5+")
+DURATION_BUCKETS = ("< 0.5 s", "< 1 s", "< 2 s", "< 5 s", "< 10 s", "< 30 s", "< 60 s", "≥ 60 s")
+# Span and step of the charts: never more than a few hundred points.
+SPANS = {
+    "1h": (timedelta(hours=1), timedelta(minutes=1)),
+    "24h": (timedelta(hours=24), timedelta(minutes=10)),
+    "7d": (timedelta(days=7), timedelta(hours=1)),
+    "30d": (timedelta(days=30), timedelta(hours=6)),
+}
+
+
+class QueueState(msgspec.Struct, kw_only=True):
+    queue: str
+    waiting: int
+    bot_seen_at: datetime | None
+
+
+class CoolingHost(msgspec.Struct, kw_only=True):
+    host: str
+    cooling_until: datetime
+    cooling_reason: str | None
+    waiting: int
+
+
+class TroubledWebhook(msgspec.Struct, kw_only=True):
+    endpoint_id: UUID
+    url: str
+    status: str
+    status_reason: str | None
+    failures: int
+    failing_since: datetime | None
+
+
+class Span(msgspec.Struct, kw_only=True):
+    """What ended in some time."""
+
+    done: int
+    failed: int
+    expired: int
+    crawls: int
+    seconds: float
+    minutes: int
+
+    @property
+    def ended(self) -> int:
+        return self.done + self.failed + self.expired
+
+    @property
+    def success_rate(self) -> float | None:
+        return self.done / self.ended if self.ended else None
+
+    @property
+    def mean_seconds(self) -> float | None:
+        return self.seconds / self.crawls if self.crawls else None
+
+
+class Pulse(msgspec.Struct, kw_only=True):
+    """How the whole is doing, now."""
+
+    at: datetime
+    pending: int
+    locked: int
+    exact: bool
+    overrun: int
+    due: int
+    oldest_due: float
+    oldest_waiting: float
+    bots_alive: int
+    bots: int
+    hosts_cooling: int
+    outbox: int
+    oldest_outbox: float
+    webhooks: int
+    dead_letters: int
+    any_policy: bool
+    last_minute: dict[str, int]
+    hour: Span
+    day: Span
+    queues: list[QueueState]
+    cooling: list[CoolingHost]
+    troubled_webhooks: list[TroubledWebhook]
+    error_codes: dict[str, int]
+
+
+class PolicyFilter(msgspec.Struct, kw_only=True, frozen=True):
+    """Chooses policies; nothing said is all of them."""
+
+    enabled: bool | None = None
+    host: str | None = None
+    q: str | None = None
+    queue: str | None = None
+    hot: bool | None = None
+    failing: bool | None = None
+    due: bool | None = None
+    label_key: str | None = None
+    label_value: str | None = None
+
+
+class JobFilter(msgspec.Struct, kw_only=True, frozen=True):
+    """Chooses jobs."""
+
+    status: str | None = None
+    host: str | None = None
+    policy_id: UUID | None = None
+    bot_id: str | None = None
+
+
+class Choice(msgspec.Struct, kw_only=True, frozen=True):
+    """What a bulk action touches: between two ids, so that what comes meanwhile is left alone; or ticked rows."""
+
+    after: UUID | None = None
+    until: UUID | None = None
+    ids: list[UUID] | None = None
+
+
+class Figures:
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    # ── the whole ────────────────────────────────────────────────────────────────────────────────
+
+    async def pulse(self) -> Pulse:
+        async with self._db.session() as session:
+            row = await session.row(_Q.pulse, most=_COUNT_EXACTLY)
+            assert row is not None
+            lately = await session.fetch(_Q.ended_lately)
+            hour = await session.row(_Q.figures_since, span=timedelta(hours=1))
+            day = await session.row(_Q.figures_since, span=timedelta(hours=24))
+            queues = await session.fetch(_Q.queues_waiting)
+            cooling = await session.fetch(_Q.cooling_hosts, most=5)
+            webhooks = await session.fetch(_Q.webhooks_in_trouble)
+            codes = await session.fetch(_Q.error_codes)
+        figures = dict(row)
+        estimate, active = figures.pop("active_estimate"), figures.pop("active")
+        exact = active < _COUNT_EXACTLY
+        pending = (active if exact else max(active, estimate)) - figures["locked"]
+        return Pulse(
+            pending=pending,
+            exact=exact,
+            last_minute={"done": 0, "failed": 0, "expired": 0} | {r["status"]: r["jobs"] for r in lately},
+            hour=_struct(Span, hour),
+            day=_struct(Span, day),
+            queues=[_struct(QueueState, r) for r in queues],
+            cooling=[_struct(CoolingHost, r) for r in cooling],
+            troubled_webhooks=[_struct(TroubledWebhook, r) for r in webhooks],
+            error_codes={r["code"]: r["jobs"] for r in codes},
+            **figures,
+        )
+
+    async def series(self, span: str) -> list[dict[str, Any]]:
+        length, step = SPANS[span]
+        return [dict(row) for row in await self._db.fetch(_Q.series, span=length, step=step)]
+
+    async def histograms(self, span: str) -> dict[str, dict[str, int]]:
+        rows = await self._db.fetch(_Q.histogram_since, span=SPANS[span][0])
+        found = {(row["kind"], row["place"]): row["n"] for row in rows}
+        return {
+            kind: {name: found.get((kind, place), 0) for place, name in enumerate(names, 1)}
+            for kind, names in (("retries", RETRY_BUCKETS), ("durations", DURATION_BUCKETS))
+        }
+
+    async def marks(self, jobs: Sequence[UUID], policies: Sequence[UUID]) -> dict[UUID, str]:
+        """A mark for each thing on somebody's screen, which changes when the thing does."""
+        rows: list[Row] = []
+        if jobs:
+            rows += await self._db.fetch(_Q.watched_jobs, ids=list(jobs))
+        if policies:
+            rows += await self._db.fetch(_Q.watched_policies, ids=list(policies))
+        return {row["id"]: row["mark"] for row in rows}
+
+    # ── lists ────────────────────────────────────────────────────────────────────────────────────
+
+    async def policies(self, chosen: PolicyFilter, *, sort: str, page: int, size: int) -> list[Row]:
+        """A page of policies and one row more, if there is one."""
+        fields = msgspec.structs.asdict(chosen)
+        return await self._db.fetch(
+            _Q.policy_list, sort=sort, most=size + 1, skip=(page - 1) * size, **fields
+        )
+
+    async def policy_ids(self, chosen: PolicyFilter, choice: Choice, most: int) -> list[UUID]:
+        fields = msgspec.structs.asdict(chosen) | msgspec.structs.asdict(choice)
+        return [row["id"] for row in await self._db.fetch(_Q.policy_ids, most=most, **fields)]
+
+    async def job_ids(self, chosen: JobFilter, choice: Choice, most: int) -> list[tuple[UUID, str]]:
+        """Ids and states of jobs, oldest first."""
+        fields = msgspec.structs.asdict(chosen) | msgspec.structs.asdict(choice)
+        rows: list[Row] = []
+        if chosen.status not in ("done", "failed", "expired"):
+            rows += await self._db.fetch(_Q.waiting_job_ids, most=most, **fields)
+        if chosen.status not in ("pending", "locked"):
+            rows += await self._db.fetch(_Q.ended_job_ids, most=most, **fields)
+        return sorted((row["id"], row["status"]) for row in rows)[:most]
+
+    async def hosts(self, *, q: str | None, cooling: bool | None, page: int, size: int) -> list[Row]:
+        return await self._db.fetch(_Q.host_list, q=q, cooling=cooling, most=size + 1, skip=(page - 1) * size)
+
+    async def error_rates(self, hosts: Sequence[str]) -> dict[str, float]:
+        rows = await self._db.fetch(_Q.error_rate_of_hosts, hosts=list(hosts))
+        return {row["host"]: row["error_rate"] for row in rows}
+
+    async def bot_hours(self, bots: Sequence[str]) -> dict[str, list[Row]]:
+        rows = await self._db.fetch(_Q.bot_hours, bots=list(bots))
+        return {bot: [row for row in rows if row["bot_id"] == bot] for bot in bots}
+
+    # ── the values of a policy ───────────────────────────────────────────────────────────────────
+
+    async def fields(self, policy_id: UUID) -> list[str]:
+        return [row["field"] for row in await self._db.fetch(_Q.fields_of_policy, policy_id=policy_id)]
+
+    async def values(self, policy_id: UUID, field: str) -> list[dict[str, Any]]:
+        rows = await self._db.fetch(_Q.values_of_policy, policy_id=policy_id, field=field)
+        return [dict(row) for row in rows]
+
+    async def last_values(self, policy_id: UUID) -> Row | None:
+        return await self._db.row(_Q.last_values, policy_id=policy_id)
+
+
+def _struct(kind: Any, row: Row | None) -> Any:
+    assert row is not None
+    return kind(**dict(row))
+
+
+class SavedViews:
+    """Filters that people gave a name to."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    async def all(self, page: str | None = None) -> list[Row]:
+        return await self._db.fetch(_Q.saved_views, page=page)
+
+    async def save(self, page: str, name: str, query: str, by: str) -> UUID:
+        view_id: UUID = await self._db.value(_Q.save_view, page=page, name=name, query=query, by=by)
+        return view_id
+
+    async def delete(self, view_id: UUID) -> int:
+        return await self._db.execute(_Q.delete_view, view_id=view_id)

@@ -1,0 +1,108 @@
+-- The dashboard's lists: the same filters choose what is shown, what is counted and what a bulk action touches.
+
+-- name: policy_list
+-- Policies by a chosen order, a page at a time. An order that is not chosen is a constant to the planner: newest first
+-- is read from the index.
+select p.policy_id as id, p.url, h.name as host, s.enabled, p.frequency_hours, p.priority, p.job_queue as queue, p.hot, p.labels,
+       s.next_run_at, s.last_success_at, s.last_failed_at, s.failure_count, s.error_rate, s.last_price, s.last_currency, s.last_title,
+       s.last_in_stock, h.cooling_until, j.job_id, j.place, j.locked_by
+from policy p join policy_state s on s.policy_id = p.policy_id join host h on h.host_id = p.host_id
+left join job_active j on j.policy_id = p.policy_id
+where p.deleted_at is null
+  and (:enabled::boolean is null or s.enabled = :enabled::boolean)
+  and (:host::text is null or p.host_id = (select x.host_id from host x where x.name = :host::text))
+  and (:q::text is null or position(lower(:q::text) in lower(p.url)) > 0)
+  and (:queue::text is null or p.job_queue = :queue::text)
+  and (:hot::boolean is null or p.hot = :hot::boolean)
+  and (:failing::boolean is null or (s.failure_count > 0) = :failing::boolean)
+  and (:due::boolean is null or (s.next_run_at <= now()) = :due::boolean)
+  and (:label_key::text is null or p.labels ->> :label_key::text = :label_value::text)
+order by
+  case when :sort::text = 'next' then s.next_run_at end,
+  case when :sort::text = 'priority' then p.priority end desc,
+  case when :sort::text = 'failures' then s.failure_count end desc,
+  case when :sort::text = 'url' then p.url end,
+  p.policy_id desc
+limit :most::int offset :skip::int;
+
+-- name: policy_ids
+-- The ids of the policies that a filter chooses, oldest first, for a bulk action and for its preview.
+select p.policy_id as id
+from policy p join policy_state s on s.policy_id = p.policy_id
+where p.deleted_at is null
+  and (:after::uuid is null or p.policy_id > :after::uuid)
+  and (:until::uuid is null or p.policy_id <= :until::uuid)
+  and (:ids::uuid[] is null or p.policy_id = any(:ids::uuid[]))
+  and (:enabled::boolean is null or s.enabled = :enabled::boolean)
+  and (:host::text is null or p.host_id = (select x.host_id from host x where x.name = :host::text))
+  and (:q::text is null or position(lower(:q::text) in lower(p.url)) > 0)
+  and (:queue::text is null or p.job_queue = :queue::text)
+  and (:hot::boolean is null or p.hot = :hot::boolean)
+  and (:failing::boolean is null or (s.failure_count > 0) = :failing::boolean)
+  and (:due::boolean is null or (s.next_run_at <= now()) = :due::boolean)
+  and (:label_key::text is null or p.labels ->> :label_key::text = :label_value::text)
+order by p.policy_id limit :most::int;
+
+-- name: waiting_job_ids
+-- The ids of active jobs that a filter chooses, oldest first.
+select j.job_id as id, case j.place when 'locked' then 'locked' else 'pending' end as status
+from job_active j
+where (:after::uuid is null or j.job_id > :after::uuid) and (:until::uuid is null or j.job_id <= :until::uuid)
+  and (:ids::uuid[] is null or j.job_id = any(:ids::uuid[]))
+  and (:status::text is null or (j.place = 'locked') = (:status::text = 'locked'))
+  and (:host::text is null or j.host_id = (select x.host_id from host x where x.name = :host::text))
+  and (:policy_id::uuid is null or j.policy_id = :policy_id::uuid)
+  and (:bot_id::text is null or j.locked_by = :bot_id::text)
+order by j.job_id limit :most::int;
+
+-- name: ended_job_ids
+-- The ids of ended jobs that a filter chooses, oldest first.
+select a.job_id as id, a.status
+from job_archive a
+where (:after::uuid is null or a.job_id > :after::uuid) and (:until::uuid is null or a.job_id <= :until::uuid)
+  and (:ids::uuid[] is null or a.job_id = any(:ids::uuid[]))
+  and (:status::text is null or (a.status = :status::text and (a.status <> 'done') = (:status::text <> 'done')))
+  and (:host::text is null or a.host_id = (select x.host_id from host x where x.name = :host::text))
+  and (:policy_id::uuid is null or a.policy_id = :policy_id::uuid)
+  and (:bot_id::text is null or a.locked_by = :bot_id::text)
+order by a.job_id limit :most::int;
+
+-- name: host_list
+-- Hosts, those that need attention first.
+select h.name as host, h.max_concurrent, h.min_delay_seconds, h.next_at, h.cooling_until, h.cooling_reason, h.strikes,
+  (select count(*) from job_active j where j.host_id = h.host_id and j.place = 'locked')::int as locked,
+  (select count(*) from (select 1 from job_active j where j.host_id = h.host_id and j.place in ('free', 'gated') limit 1000) w)::int as waiting,
+  (select count(*) from (select 1 from policy p where p.host_id = h.host_id and p.deleted_at is null limit 1000) w)::int as policies
+from host h
+where (:q::text is null or position(lower(:q::text) in h.name) > 0)
+  and (:cooling::boolean is null or (h.cooling_until > now()) = :cooling::boolean)
+order by greatest(h.cooling_until, now()) desc, h.name limit :most::int offset :skip::int;
+
+-- name: error_rate_of_hosts
+-- How crawls of some hosts went lately, from the states of their policies.
+select h.name as host, avg(x.error_rate)::float8 as error_rate from host h cross join lateral (
+  select s.error_rate from policy p join policy_state s on s.policy_id = p.policy_id
+  where p.host_id = h.host_id and p.deleted_at is null and s.last_success_at is not null limit 1000) x
+where h.name = any(:hosts::text[]) group by 1;
+
+-- name: bot_hours
+-- What bots did, hour by hour.
+select a.bot_id, a.hour, a.done::int, a.failed::int from bot_activity a
+where a.bot_id = any(:bots::text[]) and a.hour > now() - interval '24 hours' order by a.bot_id, a.hour;
+
+-- name: values_of_policy
+-- The history of one value, oldest first, for a chart.
+select v.at, v.new as value from (
+  select v.change_id, v.at, v.new from value_change v
+  where v.policy_id = :policy_id::uuid and v.field = :field::text order by v.change_id desc limit 1000) v
+order by v.change_id;
+
+-- name: fields_of_policy
+-- The values that a policy has a history of.
+select distinct v.field from (select field from value_change where policy_id = :policy_id::uuid order by change_id desc limit 5000) v
+order by 1 limit 60;
+
+-- name: last_values
+-- What the last crawl of a policy found.
+select s.last_price, s.last_currency, s.last_title, s.last_in_stock, s.last_data, s.last_result_id
+from policy_state s where s.policy_id = :policy_id::uuid;

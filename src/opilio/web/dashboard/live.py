@@ -1,0 +1,175 @@
+"""Live pages: one look at the database a tick, told to everybody who watches."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import msgspec
+import structlog
+from litestar import Response
+from litestar.response import Stream
+
+from opilio.insights.dashboard import Figures, Pulse
+from opilio.web.dashboard.frame import Site, Visit, uuid_of
+from opilio.web.dashboard.problems import problems
+from opilio.web.dashboard.render import fragment
+from opilio.web.dashboard.words import Words
+
+_log = structlog.get_logger(__name__)
+_TICK = 2.0
+_MOST_WATCHED = 100
+# A stream ends now and then, so that whoever was logged out meanwhile does not come back.
+_LONGEST = 900.0
+_AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+
+
+@dataclass(slots=True)
+class Beat:
+    """One look: what was seen, or why nothing was; and how it reads in each language, made once."""
+
+    pulse: Pulse | None
+    fault: str = ""
+    marks: dict[UUID, str] = field(default_factory=dict)
+    _texts: dict[str, str] = field(default_factory=dict)
+
+    def overview(self, words: Words) -> str:
+        if words.language not in self._texts:
+            assert self.pulse is not None
+            found = problems(self.pulse, words)
+            html = fragment("parts/overview_live.html", words, pulse=self.pulse, problems=found)
+            self._texts[words.language] = html
+        return self._texts[words.language]
+
+
+@dataclass(eq=False, slots=True)
+class Viewer:
+    """Hears the newest beat only: a slow browser misses some, and misses nothing by it."""
+
+    jobs: frozenset[UUID]
+    policies: frozenset[UUID]
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _beat: Beat | None = None
+    _known: dict[UUID, str] | None = None
+    _changed: bool = False
+
+    def hear(self, beat: Beat) -> None:
+        if beat.pulse is not None:
+            mine = {thing: beat.marks.get(thing, "") for thing in self.jobs | self.policies}
+            self._changed = self._changed or self._known not in (None, mine)
+            self._known = mine
+        self._beat = beat
+        self._news.set()
+
+    async def next(self) -> tuple[Beat, bool]:
+        await self._news.wait()
+        self._news.clear()
+        changed, self._changed = self._changed, False
+        assert self._beat is not None
+        return self._beat, changed
+
+
+class Live:
+    """One per process; looks only while somebody watches."""
+
+    def __init__(self, figures: Figures, tick: float = _TICK) -> None:
+        self._figures = figures
+        self._tick = tick
+        self._viewers: set[Viewer] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._last: tuple[float, Pulse] | None = None
+        self.looks = 0
+
+    async def pulse(self) -> Pulse:
+        """The newest look if it is fresh, so that a page need not look again."""
+        if self._last and self._last[0] > time.monotonic() - self._tick:
+            return self._last[1]
+        return (await self._look()).pulse or await self._figures.pulse()
+
+    @contextmanager
+    def watching(self, jobs: Iterable[UUID], policies: Iterable[UUID]) -> Iterator[Viewer]:
+        viewer = Viewer(frozenset(jobs), frozenset(policies))
+        self._viewers.add(viewer)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+        try:
+            yield viewer
+        finally:
+            self._viewers.discard(viewer)
+
+    async def _run(self) -> None:
+        while self._viewers:
+            beat = await self._look()
+            for viewer in list(self._viewers):
+                viewer.hear(beat)
+            await asyncio.sleep(self._tick)
+
+    async def _look(self) -> Beat:
+        self.looks += 1
+        jobs = {thing for viewer in self._viewers for thing in viewer.jobs}
+        policies = {thing for viewer in self._viewers for thing in viewer.policies}
+        try:
+            async with asyncio.timeout(10):
+                pulse = await self._figures.pulse()
+                marks = await self._figures.marks(list(jobs), list(policies))
+        except _AWAY as error:
+            _log.warning("the dashboard cannot see the database", error=str(error))
+            return Beat(None, fault=str(error) or type(error).__name__)
+        self._last = (time.monotonic(), pulse)
+        return Beat(pulse, marks=marks)
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+
+LIVE = Site()
+
+
+@LIVE.page("/live", twins=False)
+async def stream(visit: Visit) -> Response[Any]:
+    """Server-sent events: `tick` with the figures, `changed` when something on the screen did, `down`."""
+    jobs, policies = _ids(visit.arg("jobs")), _ids(visit.arg("policies"))
+    overview = visit.arg("page") == "overview"
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    messages = _messages(visit.app.live, visit.words, jobs, policies, overview=overview)
+    return Stream(messages, media_type="text/event-stream", headers=headers)
+
+
+async def _messages(
+    live: Live, words: Words, jobs: list[UUID], policies: list[UUID], *, overview: bool
+) -> AsyncIterator[str]:
+    ends = time.monotonic() + _LONGEST
+    with live.watching(jobs, policies) as viewer:
+        while time.monotonic() < ends:
+            beat, changed = await viewer.next()
+            if beat.pulse is None:
+                yield event("down", beat.fault)
+                continue
+            yield event("tick", _figures(beat.pulse))
+            if overview:
+                yield event("", beat.overview(words))
+            if changed:
+                yield event("changed", "1")
+
+
+def _figures(pulse: Pulse) -> str:
+    shown = {
+        name: getattr(pulse, name)
+        for name in ("pending", "locked", "due", "bots_alive", "hosts_cooling", "dead_letters", "webhooks")
+    }
+    return msgspec.json.encode(shown | {"at": pulse.at}).decode()
+
+
+def event(name: str, data: str) -> str:
+    lines = "".join(f"data: {line}\n" for line in data.splitlines() or [""])
+    return (f"event: {name}\n" if name else "") + lines + "\n"
+
+
+def _ids(text: str | None) -> list[UUID]:
+    return [uuid_of(part) for part in (text or "").split(",")[:_MOST_WATCHED] if part]

@@ -1,0 +1,96 @@
+"""Templates to HTML, under a policy that lets nothing of strangers run."""
+
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from litestar import Response
+
+import opilio
+from opilio.web.dashboard.words import LANGUAGES, Words, translations
+from opilio.web.documents import asset
+
+_CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+THEMES = ("auto", "light", "dark")
+STATES = ("pending", "locked", "done", "failed", "expired")
+
+
+@lru_cache(maxsize=8)
+def environment(language: str) -> Environment:
+    words = Words(language)
+    made = Environment(
+        loader=PackageLoader("opilio.web"),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        extensions=["jinja2.ext.i18n", "jinja2.ext.do"],
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.install_gettext_translations(translations(language), newstyle=True)  # type: ignore[attr-defined]
+    made.filters |= {
+        "number": words.number,
+        "short": words.short,
+        "percent": words.percent,
+        "span": words.span,
+        "every": words.every,
+        "exact": exact,
+        "iso": lambda moment: moment.isoformat() if moment else "",
+    }
+    made.globals |= {
+        "words": words,
+        "lang": language,
+        "languages": LANGUAGES,
+        "version": opilio.__version__,
+        "states": STATES,
+        "money": words.money,
+        "asset": asset,
+    }
+    return made
+
+
+def render(template: str, visit: Any, page: Any, *, flash: str = "") -> Response[Any]:
+    html = (
+        environment(visit.words.language)
+        .get_template(template)
+        .render(
+            visit=visit,
+            page=page,
+            title=page.title,
+            theme=theme_of(visit.request),
+            flash=flash,
+            csrf=visit.operator.csrf_token,
+            **page.values,
+        )
+    )
+    frames = "; frame-src 'self'" if page.frames else ""
+    return _html(html, page.status, _CSP + frames)
+
+
+def plain(template: str, words: Words, *, status: int = 200, **values: Any) -> Response[Any]:
+    """A page for nobody in particular: login, and what is shown when the database is away."""
+    html = environment(words.language).get_template(template).render(theme="auto", **values)
+    return _html(html, status, _CSP)
+
+
+def fragment(template: str, words: Words, **values: Any) -> str:
+    return environment(words.language).get_template(template).render(**values)
+
+
+def _html(html: str, status: int, csp: str) -> Response[Any]:
+    headers = {"content-security-policy": csp, "cache-control": "no-store"}
+    return Response(html.encode(), status_code=status, media_type="text/html; charset=utf-8", headers=headers)
+
+
+def theme_of(request: Any) -> str:
+    chosen = request.cookies.get("opilio_theme", "auto")
+    return chosen if chosen in THEMES else "auto"
+
+
+def exact(value: Any) -> str:
+    """JSON for reading, with every digit that was stored."""
+    return msgspec.json.format(_encode(value), indent=2).decode()

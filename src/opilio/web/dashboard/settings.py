@@ -1,0 +1,79 @@
+"""Settings: who may do what, the keys of programs, and the log of who did what."""
+
+from typing import Any
+
+from opilio.access.identity import SCOPE_OF_ROLE, SCOPES
+from opilio.errors import Invalid
+from opilio.web.dashboard.frame import Page, Site, Visit, go
+
+SETTINGS = Site()
+_SIZE = 50
+
+
+@SETTINGS.page("/settings", need="admin")
+async def settings(visit: Visit) -> Page:
+    return await _page(visit)
+
+
+async def _page(visit: Visit, **shown: Any) -> Page:
+    operators = await visit.opilio.entry.operators()
+    values = {
+        "operators": operators,
+        "keys": await visit.opilio.entry.keys(),
+        "roles": list(SCOPE_OF_ROLE),
+        "scopes": list(SCOPES),
+        "me": visit.actor.partition(":")[2],
+        "server": visit.opilio.settings.public_url or str(visit.request.base_url).rstrip("/"),
+        "link": None,
+        "key": None,
+    }
+    return Page("settings.html", visit.words.say("Settings"), values | shown, rows=operators)
+
+
+@SETTINGS.page("/settings/audit", need="admin")
+async def audit(visit: Visit) -> Page:
+    text = visit.arg("before") or ""
+    before = int(text) if text.isdigit() and len(text) < 18 else None
+    rows = await visit.opilio.entry.audit(before, _SIZE + 1)
+    values = {"rows": rows[:_SIZE], "older": rows[_SIZE - 1]["audit_id"] if len(rows) > _SIZE else None}
+    return Page("audit.html", visit.words.say("Who did what"), values, rows=rows[:_SIZE])
+
+
+@SETTINGS.action("/settings/operators", need="admin")
+async def invite(visit: Visit) -> Page:
+    """A new operator, or a lost password: a link that works once, shown in this one answer."""
+    name, role = visit.said("name") or "", visit.said("role") or "viewer"
+    if not 1 <= len(name) <= 100 or not name.isprintable():
+        raise Invalid("name", "must be 1 to 100 printable characters")
+    if role not in SCOPE_OF_ROLE:
+        raise Invalid("role", f"must be one of {', '.join(SCOPE_OF_ROLE)}")
+    secret = await visit.opilio.entry.login_link(name, role)
+    await visit.note("operator.invite", name, {"role": role})
+    return await _page(visit, link=secret, invited=name)
+
+
+@SETTINGS.action("/settings/operators/change", need="admin")
+async def change_operator(visit: Visit) -> Any:
+    name, role, disabled = visit.said("name") or "", visit.said("role"), visit.said("disabled")
+    await visit.opilio.entry.change_operator(
+        name, role=role, disabled=None if disabled is None else disabled == "yes"
+    )
+    await visit.note("operator.change", name, {"role": role, "disabled": disabled})
+    return go("/settings", visit.words.say("Saved."))
+
+
+@SETTINGS.action("/settings/keys", need="admin")
+async def new_key(visit: Visit) -> Page:
+    """The key is in this one answer and nowhere else."""
+    name, scope = visit.said("name") or "", visit.said("scope") or "read"
+    key_id, secret = await visit.opilio.entry.new_key(name, scope)
+    await visit.note("key.create", name, {"id": key_id, "scope": scope})
+    return await _page(visit, key=secret, key_name=name)
+
+
+@SETTINGS.action("/settings/keys/revoke", need="admin")
+async def revoke_key(visit: Visit) -> Any:
+    key = visit.said("id") or ""
+    await visit.opilio.entry.revoke_key(key)
+    await visit.note("key.revoke", key)
+    return go("/settings", visit.words.say("The key is revoked."))

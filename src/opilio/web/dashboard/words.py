@@ -1,0 +1,105 @@
+"""Words, numbers and times in the viewer's language."""
+
+import io
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from babel.core import UnknownLocaleError
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po
+from babel.numbers import format_compact_decimal, format_currency, format_decimal, format_percent
+from babel.support import Translations
+
+LANGUAGES = {"en": "English", "vi": "Tiếng Việt"}
+NOTHING = "\u2013"
+
+
+@lru_cache(maxsize=8)
+def translations(language: str) -> Translations:
+    """The catalogue of a language, compiled when it is first asked for; English is what the source says."""
+    source = files("opilio.web.dashboard") / "locale" / f"{language}.po"
+    if not source.is_file():
+        return Translations()
+    compiled = io.BytesIO()
+    with source.open("rb") as file:
+        write_mo(compiled, read_po(file, locale=language))
+    compiled.seek(0)
+    return Translations(compiled)
+
+
+def choose(wanted: str | None, accept: str) -> str:
+    """The language that the viewer chose, else the first of the browser's that there is."""
+    if wanted in LANGUAGES:
+        return str(wanted)
+    preferred = (part.partition(";")[0].strip()[:2].lower() for part in accept.split(","))
+    return next((code for code in preferred if code in LANGUAGES), "en")
+
+
+class Words:
+    """What templates and sentences are made with."""
+
+    def __init__(self, language: str) -> None:
+        self.language = language
+        catalogue = translations(language)
+        self._one: Callable[[str], str] = catalogue.gettext
+        self._many: Callable[[str, str, int], str] = catalogue.ngettext
+
+    def say(self, text: str, **values: Any) -> str:
+        found = self._one(text)
+        return found % values if values else found
+
+    def count(self, one: str, many: str, n: int, **values: Any) -> str:
+        return self._many(one, many, n) % {"n": self.number(n), **values}
+
+    def number(self, value: float | Decimal | None, digits: int | None = None) -> str:
+        if value is None:
+            return NOTHING
+        pattern = None if digits is None else "#,##0" + ("." + "0" * digits if digits else "")
+        return format_decimal(value, format=pattern, locale=self.language)
+
+    def short(self, value: float | None) -> str:
+        """12345 → 12K: for tiles; the exact number stands in its title."""
+        if value is None:
+            return NOTHING
+        if value < 100_000:
+            return self.number(value)
+        return format_compact_decimal(value, locale=self.language, fraction_digits=1)
+
+    def percent(self, share: float | None) -> str:
+        return NOTHING if share is None else format_percent(share, format="#,##0.#%", locale=self.language)
+
+    def money(self, price: Decimal | None, currency: str | None) -> str:
+        if price is None:
+            return ""
+        if not currency:
+            return self.number(price)
+        try:
+            return format_currency(price, currency.upper(), locale=self.language, currency_digits=False)
+        except (ValueError, UnknownLocaleError):
+            return f"{price} {currency}"
+
+    def span(self, seconds: float | timedelta | None) -> str:
+        """A length of time in its largest sensible unit: 40 s, 12 min, 2.5 h, 3 d."""
+        if seconds is None:
+            return NOTHING
+        if isinstance(seconds, timedelta):
+            seconds = seconds.total_seconds()
+        if seconds < 10:
+            return self.say("%(n)s s", n=self.number(round(seconds, 1)))
+        if seconds < 100:
+            return self.say("%(n)s s", n=self.number(round(seconds)))
+        if seconds < 6000:
+            return self.say("%(n)s min", n=self.number(round(seconds / 60)))
+        if seconds < 48 * 3600:
+            return self.say("%(n)s h", n=self.number(round(seconds / 3600, 1)))
+        return self.say("%(n)s d", n=self.number(round(seconds / 86400, 1)))
+
+    def since(self, moment: datetime, now: datetime | None = None) -> str:
+        return self.span(((now or datetime.now(UTC)) - moment).total_seconds())
+
+    def every(self, hours: float) -> str:
+        return self.span(hours * 3600)

@@ -1,0 +1,76 @@
+// Charts as SVG, drawn from the same JSON that anybody can ask for.
+(() => {
+  const style = () => getComputedStyle(document.documentElement);
+  const colour = (name) => style().getPropertyValue(name).trim();
+  const base = (element) => ({
+    aria: { enabled: true },
+    animation: false,
+    backgroundColor: "transparent",
+    textStyle: { fontFamily: "inherit", color: colour("--chart-ink") },
+    // Text, not HTML: titles and labels come from strangers, and the policy forbids inline style.
+    tooltip: { trigger: "axis", renderMode: "richText", confine: true, backgroundColor: colour("--chart-tip"), textStyle: { color: colour("--chart-ink") } },
+    grid: { left: 8, right: 12, top: element.dataset.names ? 32 : 12, bottom: 4, containLabel: true },
+    legend: element.dataset.names ? { top: 0, textStyle: { color: colour("--chart-ink") }, itemWidth: 12, itemHeight: 8 } : undefined,
+  });
+  const axis = (type, more = {}) => ({
+    type,
+    axisLabel: { color: colour("--chart-ink"), hideOverlap: true },
+    axisLine: { lineStyle: { color: colour("--chart-line") } },
+    splitLine: { lineStyle: { color: colour("--chart-line") } },
+    ...more,
+  });
+  const names = (element) => (element.dataset.names ?? "").split("|");
+  const over = (rows, field) => rows.map((row) => [row.at, row[field]]);
+
+  const kinds = {
+    ended: (element, rows) => ({
+      color: ["--chart-done", "--chart-failed", "--chart-expired"].map(colour),
+      xAxis: axis("time"), yAxis: axis("value", { minInterval: 1 }),
+      series: ["done", "failed", "expired"].map((field, i) => ({ name: names(element)[i], type: "bar", stack: "all", barMaxWidth: 14, data: over(rows, field) })),
+    }),
+    active: (element, rows) => ({
+      color: ["--chart-pending", "--chart-locked", "--chart-expired"].map(colour),
+      xAxis: axis("time"), yAxis: axis("value", { minInterval: 1 }),
+      series: ["pending", "locked", "due"].map((field, i) => ({ name: names(element)[i], type: "line", showSymbol: false, areaStyle: i ? undefined : { opacity: 0.15 }, data: over(rows, field) })),
+    }),
+    bars: (element, values) => ({
+      color: [colour("--chart-locked")],
+      xAxis: axis("category", { data: Object.keys(values), axisLabel: { color: colour("--chart-ink"), interval: 0, fontSize: 11 } }), yAxis: axis("value", { minInterval: 1 }),
+      series: [{ type: "bar", barMaxWidth: 32, data: Object.values(values) }],
+    }),
+    value: (element, rows) => ({
+      color: [colour("--chart-locked")],
+      xAxis: axis("time"), yAxis: axis("value", { scale: true }),
+      dataZoom: rows.length > 60 ? [{ type: "inside" }] : [],
+      series: [{ name: element.dataset.name, type: "line", step: "end", symbolSize: 6, areaStyle: { opacity: 0.08 }, data: rows.map((row) => [row.at, Number(row.value)]) }],
+    }),
+    switch: (element, rows) => ({
+      color: [colour("--chart-done")],
+      xAxis: axis("time"), yAxis: axis("value", { max: 1, interval: 1, axisLabel: { color: colour("--chart-ink"), formatter: (n) => names(element)[n] } }),
+      series: [{ type: "line", step: "end", areaStyle: { opacity: 0.15 }, showSymbol: false, data: rows.map((row) => [row.at, row.value ? 1 : 0]) }],
+      legend: undefined,
+    }),
+  };
+
+  const answers = new Map();
+  const ask = (url) => {
+    if (!answers.has(url)) answers.set(url, fetch(url).then((response) => response.json()).then((data) => data.items ?? data));
+    return answers.get(url);
+  };
+  const draw = async (element) => {
+    const data = element.dataset.values ? JSON.parse(element.dataset.values) : await ask(element.dataset.url);
+    if (Array.isArray(data) && data.length === 0) { element.classList.add("chart-empty"); return; }
+    const chart = echarts.getInstanceByDom(element) ?? echarts.init(element, null, { renderer: "svg" });
+    chart.setOption({ ...base(element), ...kinds[element.dataset.chart](element, data) }, true);
+    element.dataset.drawn = "yes";
+  };
+  const drawAll = () => document.querySelectorAll("[data-chart]").forEach(draw);
+
+  const watch = new ResizeObserver((entries) => entries.forEach((entry) => echarts.getInstanceByDom(entry.target)?.resize()));
+  document.querySelectorAll("[data-chart]").forEach((element) => watch.observe(element));
+  document.addEventListener("opilio:theme", drawAll);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+  drawAll();
+  // The newest minute, once a minute.
+  setInterval(() => { if (!document.hidden) { answers.clear(); document.querySelectorAll("[data-chart][data-url]").forEach(draw); } }, 60000);
+})();

@@ -1,0 +1,146 @@
+// What the server cannot do: clocks that count, the live marker, dialogs, keys. Pages work without it.
+(() => {
+  const $ = (selector, root = document) => root.querySelector(selector);
+  const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+  const remember = (cookie) => {
+    document.cookie = `${cookie}; path=/; max-age=31536000; samesite=lax`;
+  };
+
+  // ── clocks ────────────────────────────────────────────────────────────────────────────────────
+  const pad = (n) => String(n).padStart(2, "0");
+  const left = (seconds) => {
+    const d = Math.floor(seconds / 86400), h = Math.floor(seconds / 3600) % 24, m = Math.floor(seconds / 60) % 60, s = seconds % 60;
+    if (d) return `${d} d ${h} h`;
+    return h ? `${h}:${pad(m)}:${pad(s)}` : `${m}:${pad(s)}`;
+  };
+  const count = () => {
+    for (const clock of $$("[data-countdown]")) {
+      const seconds = Math.ceil((new Date(clock.dateTime) - Date.now()) / 1000);
+      clock.textContent = seconds > 0 ? left(seconds) : clock.dataset.over;
+      clock.classList.toggle("over", seconds <= 0);
+      if (!clock.title) clock.title = new Date(clock.dateTime).toLocaleString(document.documentElement.lang);
+    }
+    for (const clock of $$("[data-elapsed]")) {
+      clock.textContent = left(Math.max(0, Math.floor((Date.now() - new Date(clock.dateTime)) / 1000)));
+    }
+  };
+  count();
+  setInterval(count, 1000);
+
+  // ── the live marker: it never says more than it knows ─────────────────────────────────────────
+  const marker = $("#live-marker"), stream = $("#live"), down = $("#down");
+  let heard = Date.now();
+  const show = (state, more = "") => {
+    if (!marker || marker.dataset.state === state && !more) return;
+    marker.dataset.state = state;
+    $("span", marker).textContent = marker.dataset[state] + more;
+  };
+  if (stream) {
+    stream.addEventListener("tick", (event) => {
+      heard = Date.now();
+      down.hidden = true;
+      show("live");
+      const figures = JSON.parse(event.detail.data);
+      const format = new Intl.NumberFormat(document.documentElement.lang);
+      for (const place of $$("[data-figure]")) place.textContent = format.format(figures[place.dataset.figure]);
+    });
+    stream.addEventListener("down", (event) => {
+      heard = Date.now();
+      $("span", down).textContent = event.detail.data;
+      down.hidden = false;
+      show("down");
+    });
+    stream.addEventListener("htmx:sse:error", (event) => show(event.detail.status === 401 ? "out" : "connecting"));
+    stream.addEventListener("changed", refresh);
+    setInterval(() => {
+      const silent = Math.round((Date.now() - heard) / 1000);
+      if (document.hidden) show("paused");
+      else if (silent > 8 && marker.dataset.state !== "out") show("stale", ` ${silent} s`);
+    }, 1000);
+    document.addEventListener("visibilitychange", () => { heard = Date.now(); if (!document.hidden) show("connecting"); });
+  }
+
+  // Something on the screen changed. A page that somebody is working on waits for a click.
+  function refresh() {
+    const target = $("[data-refresh]");
+    if (!target) return;
+    const busy = $$("input[data-row]:checked").length || $("dialog[open]") || $(".dropdown-menu.show") || target.contains(document.activeElement) && document.activeElement.matches("input, textarea, select");
+    const pill = $("#refresh-pill");
+    if (busy && pill) { pill.hidden = false; return; }
+    reload(target);
+  }
+  function reload(target) {
+    htmx.ajax("GET", location.href, { target: `#${target.id}`, select: `#${target.id}`, swap: "outerMorph" });
+    const pill = $("#refresh-pill");
+    if (pill) pill.hidden = true;
+    $("#announcer").textContent = target.dataset.refresh;
+  }
+
+  // ── ticked rows ───────────────────────────────────────────────────────────────────────────────
+  const ticked = () => {
+    const rows = $$("input[data-row]:checked");
+    for (const place of $$("[data-ticked]")) place.textContent = rows.length;
+    for (const part of $$("[data-when-ticked]")) part.hidden = rows.length === 0;
+  };
+  document.addEventListener("change", (event) => {
+    if (event.target.matches("[data-all]")) for (const box of $$("input[data-row]")) box.checked = event.target.checked;
+    if (event.target.matches("[data-all], [data-row]")) ticked();
+    if (event.target.matches("[data-submit]")) event.target.form.requestSubmit();
+  });
+  document.addEventListener("htmx:after:swap", () => { count(); ticked(); });
+
+  // ── dialogs ───────────────────────────────────────────────────────────────────────────────────
+  const open = (name) => {
+    const dialog = document.getElementById(name);
+    if (!dialog || dialog.open) return;
+    dialog.showModal();
+    const input = $("input", dialog);
+    if (input) { input.select(); htmx.trigger(input, "open"); }
+  };
+  let asked = null;
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-open], [data-close], [data-cookie], [data-copy], [data-reload], #confirm-yes");
+    if (event.target.matches("dialog")) event.target.close();
+    if (!button) return;
+    if (button.dataset.open) open(button.dataset.open);
+    if ("close" in button.dataset) button.closest("dialog").close();
+    if (button.dataset.cookie) { remember(button.dataset.cookie); location.reload(); }
+    if (button.dataset.copy) navigator.clipboard.writeText($(button.dataset.copy).textContent).then(() => button.classList.add("copied"));
+    if ("reload" in button.dataset) reload($("[data-refresh]"));
+    if (button.id === "confirm-yes" && asked) { asked.dataset.confirmed = "1"; $("#confirm").close(); asked.requestSubmit(); }
+  });
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (!form.dataset.confirm || form.dataset.confirmed) return;
+    event.preventDefault();
+    asked = form;
+    $("#confirm-text").textContent = form.dataset.confirm;
+    $("#confirm").showModal();
+  });
+  $("#palette")?.addEventListener("keydown", (event) => {
+    const links = $$("#palette-results a"), at = links.indexOf(document.activeElement);
+    if (event.key === "ArrowDown") links[Math.min(at + 1, links.length - 1)]?.focus();
+    else if (event.key === "ArrowUp") (at > 0 ? links[at - 1] : $("#palette input")).focus();
+    else if (event.key === "Enter" && at < 0) links[0]?.click();
+    else return;
+    event.preventDefault();
+  });
+
+  // ── keys ──────────────────────────────────────────────────────────────────────────────────────
+  const typing = (event) => event.target.closest("input, textarea, select, [contenteditable], dialog");
+  const key = (action) => (event) => { if (!typing(event)) { event.preventDefault(); action(); } };
+  const keys = {
+    "$mod+k": (event) => { event.preventDefault(); open("palette"); },
+    "/": key(() => ($("[data-search]") ?? { focus: () => open("palette") }).focus()),
+    "Shift+?": key(() => open("keys")),
+    "n": key(() => { location.href = "/policies/new"; }),
+    "t": key(() => {
+      const next = document.documentElement.dataset.bsTheme === "dark" ? "light" : "dark";
+      remember(`opilio_theme=${next}`);
+      document.documentElement.dataset.bsTheme = document.documentElement.dataset.theme = next;
+      document.dispatchEvent(new Event("opilio:theme"));
+    }),
+  };
+  for (const link of $$("a[data-key]")) keys[`g ${link.dataset.key}`] = key(() => link.click());
+  tinykeys.tinykeys(window, keys);
+})();

@@ -1,0 +1,66 @@
+"""Runs commands: in this process where it can be, in one of their own where it matters."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opilio.cli.app import run
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+Command = Callable[..., Outcome]
+
+
+@pytest.fixture
+def opilio_command(database_url: str, tmp_path: Path, monkeypatch, capfd) -> Command:
+    """A command in this process, on a fresh database."""
+    monkeypatch.setenv("OPILIO_DATABASE_URL", database_url)
+    monkeypatch.setenv("OPILIO_DATA_DIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+    def invoke(*words: str) -> Outcome:
+        capfd.readouterr()
+        code = run(list(words))
+        seen = capfd.readouterr()
+        return Outcome(code, seen.out, seen.err)
+
+    return invoke
+
+
+@pytest.fixture
+def opilio_process() -> Command:
+    """A command as a person starts it."""
+
+    def invoke(*words: str, **env: str) -> Outcome:
+        done = subprocess.run(
+            [sys.executable, "-m", "opilio", *words],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env={**os.environ, **env},
+        )
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+    return invoke

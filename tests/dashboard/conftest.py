@@ -1,0 +1,160 @@
+"""A real server around a fresh database, and a real browser in front of it."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from granian.constants import Interfaces
+from granian.server.embed import Server
+from httpx2 import AsyncClient
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+
+from opilio.contracts.policies import PolicyInput
+from opilio.runtime.bootstrap import Opilio
+from opilio.runtime.settings import Settings, load_settings
+from opilio.web.app import create_app
+
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture
+def settings(database_url: str, tmp_path: Any) -> Settings:
+    return load_settings(data_dir=tmp_path, database_url=database_url, crawl_allow_private="true")
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@pytest.fixture
+async def site(opilio: Opilio) -> AsyncIterator[str]:
+    """The address of a server that runs in this process."""
+    port = free_port()
+    server = Server(create_app(opilio), address="127.0.0.1", port=port, interface=Interfaces.ASGI)
+    task = asyncio.create_task(server.serve())
+    address = f"http://127.0.0.1:{port}"
+    async with AsyncClient() as client:
+        await until_ready(client, address)
+    yield address
+    server.stop()
+    await task
+
+
+async def until_ready(client: AsyncClient, address: str) -> None:
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                if (await client.get(f"{address}/readyz")).status_code == 200:
+                    return
+            except OSError:
+                await asyncio.sleep(0.02)
+            except Exception as error:
+                if "onnect" not in type(error).__name__:
+                    raise
+                await asyncio.sleep(0.02)
+
+
+@pytest.fixture(scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        await chromium.close()
+
+
+@dataclass
+class Faults:
+    """What the browser complained of; every test that used a page ends with none."""
+
+    found: list[str]
+
+
+@pytest.fixture
+async def context(browser: Browser, site: str) -> AsyncIterator[BrowserContext]:
+    context = await browser.new_context(
+        base_url=site, locale="en-GB", viewport={"width": 1400, "height": 1000}
+    )
+    context.set_default_timeout(10_000)
+    yield context
+    await context.close()
+
+
+@pytest.fixture
+async def page(context: BrowserContext) -> AsyncIterator[Page]:
+    """A page without complaints: no script error, nothing that the policy refused, no request to strangers."""
+    page = await context.new_page()
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    page.on(
+        "request",
+        lambda request: (
+            faults.append(request.url)
+            if "127.0.0.1" not in request.url and not request.url.startswith("data:")
+            else None
+        ),
+    )
+    page.faults = faults  # type: ignore[attr-defined]
+    yield page
+    await page.close()
+    assert [fault for fault in faults if "401" not in fault and "400" not in fault] == []
+
+
+@pytest.fixture
+async def admin(page: Page, opilio: Opilio) -> Page:
+    """Logged in by the one-time link."""
+    await log_in(page, opilio, "admin", "admin")
+    return page
+
+
+async def log_in(page: Page, opilio: Opilio, name: str, role: str) -> None:
+    secret = await opilio.entry.login_link(name, role)
+    await page.goto(f"/login/{secret}")
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.get_by_label("Once more").fill(PASSWORD)
+    await page.get_by_role("button", name="Start").click()
+    await page.wait_for_url("**/")
+
+
+@dataclass
+class Bot:
+    """Speaks to the bots' API as a bot does."""
+
+    client: AsyncClient
+    bot_id: str
+
+    async def pull(self, most: int = 10, capabilities: tuple[str, ...] = ("http",)) -> list[dict[str, Any]]:
+        body = {"bot_id": self.bot_id, "max_jobs": most, "capabilities": list(capabilities)}
+        answer = await self.client.post("/api/crawl/pull/", json=body)
+        assert answer.status_code == 200, answer.text
+        return list(answer.json()["data"]["jobs"])
+
+    async def submit(self, job: dict[str, Any], **result: Any) -> dict[str, Any]:
+        body = {"bot_id": self.bot_id, "job_id": job["job_id"], "lock_token": job["lock_token"], **result}
+        answer = await self.client.post("/api/crawl/submit/", json=body)
+        return dict(answer.json())
+
+
+@pytest.fixture
+async def bot(opilio: Opilio, site: str) -> AsyncIterator[Bot]:
+    _, token = await opilio.entry.new_bot_token("bot-1")
+    async with AsyncClient(base_url=site, headers={"authorization": f"Bearer {token}"}) as client:
+        yield Bot(client, "bot-1")
+
+
+async def add_policy(opilio: Opilio, url: str, **more: Any) -> Any:
+    return await opilio.policies.create(PolicyInput(url=url, **more))

@@ -1,0 +1,107 @@
+"""Every dead letter can be seen and sent again, whatever bus it died on."""
+
+import asyncio
+from uuid import UUID
+
+import pytest
+
+from delivery.receiver import Receiver, Reply
+from delivery.world import ANYWHERE, World
+from opilio.adapters.local_bus import LocalBus
+from opilio.adapters.rabbitmq import RabbitBus
+from opilio.bus import Ack, DeadLetter, Message
+from opilio.contracts.topology import RESULTS_QUEUE, topology
+from opilio.delivery.dead_letters import DeadLetterIndex
+from opilio.delivery.posting import Post
+from opilio.delivery.publishing import Publisher
+from opilio.delivery.role import DeliveryRole
+from opilio.errors import Conflict, NotFound
+
+
+@pytest.fixture(params=["rabbitmq", "local"])
+async def role(request, db):
+    wiring = topology()
+    if request.param == "local":
+        bus = await LocalBus.connect(db, wiring)
+    else:
+        bus = await RabbitBus.connect(request.getfixturevalue("rabbitmq_url"), wiring)
+    yield DeliveryRole(db, bus, wiring)
+    await bus.close()
+
+
+async def _some(page, seconds=10):
+    async with asyncio.timeout(seconds):
+        while not (found := await page()).items:
+            await asyncio.sleep(0.02)
+    return found.items
+
+
+async def test_a_dead_letter_is_listed_shown_and_sent_again(role, db):
+    index = None
+    if isinstance(role.bus, RabbitBus):
+        index = await DeadLetterIndex(db, role.bus, role.topology).start()
+    verdict = DeadLetter("cannot be attributed")
+    got: asyncio.Queue[Message] = asyncio.Queue()
+
+    async def handle(message: Message):
+        got.put_nowait(message)
+        return verdict
+
+    await role.bus.consume(RESULTS_QUEUE, handle)
+    await role.bus.publish(
+        "collector.results",
+        "crawler.tiktok.result",
+        b"\xff\xfe",
+        message_id="m1",
+        correlation_id="job-1",
+        headers={"x-platform": "tiktok"},
+    )
+    await got.get()
+    [letter] = await _some(role.dead_letters.page)
+    assert (letter.queue, letter.source) == ("collector.results.dlq", "collector.results")
+    assert letter.reason == "cannot be attributed"
+    assert (letter.exchange, letter.routing_key) == ("collector.results", "crawler.tiktok.result")
+    assert (letter.message_id, letter.correlation_id, letter.size) == ("m1", "job-1", 2)
+    assert letter.headers["x-platform"] == "tiktok"
+    shown = await role.dead_letters.get(letter.id)
+    assert (shown.body, shown.body_encoding) == ("//4=", "base64")
+    verdict = Ack()
+    replayed = await role.dead_letters.replay(letter.id)
+    assert replayed.replayed_at is not None
+    if isinstance(role.bus, RabbitBus):
+        assert await Publisher(db, role.bus).run_once() == 1
+        assert await role.bus.depth("collector.results.dlq") == 0
+        await index.close()
+    async with asyncio.timeout(10):
+        again = await got.get()
+    assert (again.body, again.message_id, again.headers["retry"]) == (b"\xff\xfe", "m1", True)
+    assert "x-reason" not in again.headers
+    assert (await role.dead_letters.page()).items == []
+    with pytest.raises(Conflict):
+        await role.dead_letters.replay(letter.id)
+    with pytest.raises(NotFound):
+        await role.dead_letters.get(UUID(int=1))
+
+
+async def test_a_webhook_that_was_given_up_is_sent_again_with_its_id(db):
+    bus = await LocalBus.connect(db, topology())
+    role = DeliveryRole(db, bus, topology())
+    async with Receiver() as receiver, Post(ANYWHERE) as post:
+        world = World(db, post)
+        await world.subscribe(receiver.url())
+        receiver.usual = Reply(422, body=b"no")
+        await world.emit(n=1)
+        await world.relay_all()
+        await world.send_all()
+        while not (found := await role.dead_letters.page()).items:
+            await world.pass_(hours=1)
+        receiver.usual = Reply()
+        [letter] = found.items
+        assert letter.queue == "webhooks.dlq"
+        await role.dead_letters.replay(letter.id)
+        await world.pass_(seconds=0)
+        assert receiver.got[-1].id == receiver.got[0].id == letter.message_id
+        assert receiver.got[-1].body == receiver.got[0].body
+        [row] = await world.rows("select state from webhook_delivery order by delivery_id desc limit 1")
+        assert row["state"] == "delivered"
+    await bus.close()

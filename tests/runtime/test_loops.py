@@ -1,0 +1,139 @@
+"""Background work: it ticks, wakes, survives errors and stops."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from opilio.runtime import metrics
+from opilio.runtime.loops import Loop, run_loops
+
+
+@contextlib.asynccontextmanager
+async def running(*loops: Loop):
+    stop = asyncio.Event()
+    task = asyncio.create_task(run_loops(loops, stop))
+    try:
+        async with asyncio.timeout(10):
+            yield
+    finally:
+        stop.set()
+        await task
+
+
+async def nothing() -> dict[str, int]:
+    return {}
+
+
+async def test_it_works():
+    seen = []
+
+    async def work():
+        seen.append(1)
+        return {"done": 1}
+
+    loop = Loop("ticking", 0.001, work)
+    async with running(loop):
+        await loop.after(3)
+    assert len(seen) >= 3
+
+
+async def test_a_wake_does_not_wait_for_the_interval():
+    loop = Loop("sleeping", 3600, nothing)
+    async with running(loop):
+        await loop.after(1)
+        loop.wake()
+        await loop.after(2)
+
+
+async def test_a_wake_during_a_round_is_not_lost():
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def work():
+        begun.set()
+        await go_on.wait()
+        return {}
+
+    loop = Loop("busy", 3600, work)
+    async with running(loop):
+        await begun.wait()
+        loop.wake()
+        go_on.set()
+        await loop.after(2)
+
+
+async def test_an_error_is_counted_and_the_next_round_comes():
+    fail = True
+
+    async def work():
+        if fail:
+            raise RuntimeError("the database is away")
+        return {"done": 1}
+
+    loop = Loop("failing", 3600, work)
+    before = metrics.LOOP_ERRORS.labels("failing")._value.get()
+    async with running(loop):
+        await loop.after(1)
+        assert loop.pause == 3600
+        fail = False
+        loop.wake()
+        await loop.after(2)
+    assert metrics.LOOP_ERRORS.labels("failing")._value.get() == before + 1
+
+
+async def test_failures_wait_longer_each_time_and_success_forgives():
+    answers = iter([RuntimeError(), RuntimeError(), RuntimeError(), None])
+
+    async def work():
+        answer = next(answers)
+        if answer:
+            raise answer
+        return {}
+
+    loop = Loop("flaky", 0.5, work)
+    pauses = []
+    for _ in range(4):
+        await loop.run_once()
+        pauses.append(loop.pause)
+    assert pauses == [1, 2, 4, 0.5]
+
+
+async def test_stopping_lets_the_round_under_way_finish():
+    begun, go_on, finished = asyncio.Event(), asyncio.Event(), []
+
+    async def work():
+        begun.set()
+        await go_on.wait()
+        finished.append(1)
+        return {}
+
+    stop = asyncio.Event()
+    task = asyncio.create_task(run_loops([Loop("slow", 1, work)], stop))
+    await begun.wait()
+    stop.set()
+    await asyncio.sleep(0)
+    assert not task.done()
+    go_on.set()
+    await task
+    assert finished == [1]
+
+
+async def test_a_round_that_never_ends_is_cancelled():
+    begun = asyncio.Event()
+
+    async def work():
+        begun.set()
+        await asyncio.Event().wait()
+        return {}
+
+    stop = asyncio.Event()
+    task = asyncio.create_task(run_loops([Loop("stuck", 1, work)], stop, patience=0.01))
+    await begun.wait()
+    stop.set()
+    async with asyncio.timeout(5):
+        await task
+
+
+def test_an_interval_must_be_above_0():
+    with pytest.raises(ValueError, match="above 0"):
+        Loop("wrong", 0, nothing)

@@ -1,0 +1,80 @@
+"""Metrics: the specification's names, one definition each, figures from the database."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from opilio.contracts.policies import PolicyInput
+from opilio.runtime import metrics
+
+
+def samples(page: bytes) -> dict[tuple, float]:
+    return {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(page.decode())
+        for sample in family.samples
+    }
+
+
+async def test_figures_come_from_the_database(opilio):
+    await opilio.policies.create(PolicyInput(url="https://a.example/"))
+    await opilio.policies.create(PolicyInput(url="https://b.example/", queue="js"))
+    await opilio.scheduling.create_due()
+    found = samples(await metrics.render(opilio.insights))
+    assert found["queue_depth", "http"] == 1
+    assert found["queue_depth", "js"] == 1
+    assert found["jobs_active", "pending"] == 2
+    assert found["policies_enabled",] == 2
+    assert found["database_up",] == 1
+    assert found["oldest_due_job_seconds",] >= 0
+
+
+async def test_every_metric_is_exposed_with_its_meaning_and_no_other_is_ours(opilio):
+    page = (await metrics.render(opilio.insights)).decode()
+    for metric in metrics.ALL:
+        assert f"# HELP {metric.exposed} {metric.meaning}" in page, metric.name
+    assert "_created{" not in page
+    assert "_created " not in page
+
+
+def test_the_names_of_the_specification():
+    names = {metric.name for metric in metrics.ALL}
+    assert names >= {
+        "jobs_created", "jobs_done", "jobs_failed", "jobs_expired", "jobs_retried", "bot_pulls",
+        "crawl_duration_seconds", "queue_depth", "oldest_due_job_seconds", "outbox_backlog", "retry_rate",
+    }  # fmt: skip
+
+
+async def test_the_database_is_asked_only_now_and_then(opilio, monkeypatch):
+    await metrics.render(opilio.insights)
+    await opilio.policies.create(PolicyInput(url="https://a.example/"))
+    assert samples(await metrics.render(opilio.insights))["policies_enabled",] == 0
+    monkeypatch.setattr(metrics, "_OLDEST_READING", -1)
+    assert samples(await metrics.render(opilio.insights))["policies_enabled",] == 1
+
+
+async def test_without_the_database_the_counters_still_come(opilio):
+    await opilio.database.close()
+    found = samples(await metrics.render(opilio.insights))
+    assert found["database_up",] == 0
+    assert ("jobs_done_total",) in found
+    assert ("queue_depth", "http") not in found
+
+
+@pytest.mark.parametrize("processes", [2])
+def test_processes_that_share_a_folder_count_together(tmp_path, processes):
+    env = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    count = "from opilio.runtime import metrics; metrics.JOBS_DONE.inc(3)"
+    for _ in range(processes):
+        subprocess.run([sys.executable, "-c", count], env=env, check=True, timeout=60)
+    tell = (
+        "from opilio.runtime import metrics; from prometheus_client import generate_latest;"
+        "print(generate_latest(metrics._counters()).decode())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", tell], env=env, check=True, timeout=60, capture_output=True, text=True
+    )
+    assert f"jobs_done_total {3.0 * processes}" in done.stdout

@@ -1,0 +1,79 @@
+"""`opilio run`: roles in production."""
+
+import signal
+
+import pytest
+
+from tests.runtime.conftest import free_port, gone, http, wait_until
+
+
+@pytest.fixture
+def env(database_url, tmp_path):
+    return {
+        "OPILIO_DATABASE_URL": database_url,
+        "OPILIO_DATA_DIR": str(tmp_path),
+        "OPILIO_PORT": str(free_port()),
+        "OPILIO_METRICS_PORT": str(free_port()),
+    }
+
+
+def test_a_scheduler_serves_metrics_and_stops(tree, env):
+    process = tree("run", "scheduler", **env)
+    url = f"http://127.0.0.1:{env['OPILIO_METRICS_PORT']}"
+    wait_until(lambda: 'loop_runs_total{loop="create_due"}' in http(f"{url}/metrics")[1])
+    assert http(f"{url}/else")[0] == 404
+    assert process.stop() == 0
+    assert "Traceback" not in process.errors.read_text()
+
+
+def test_several_roles_in_one_process(tree, env):
+    process = tree("run", "api", "scheduler", **env)
+    url = f"http://127.0.0.1:{env['OPILIO_PORT']}"
+    wait_until(lambda: http(f"{url}/readyz")[0] == 200)
+    wait_until(lambda: "loop_runs_total" in http(f"{url}/metrics")[1])
+    assert process.children() == {}
+    assert process.stop(signal.SIGINT) == 0
+
+
+def test_a_metrics_port_that_is_taken_costs_nothing_else(tree, env):
+    first = tree("run", "scheduler", **env)
+    url = f"http://127.0.0.1:{env['OPILIO_METRICS_PORT']}/metrics"
+    wait_until(lambda: http(url)[0] == 200)
+    second = tree("run", "scheduler", **env)
+    wait_until(lambda: "metrics.port_taken" in second.errors.read_text())
+    assert second.stop() == 0
+    assert first.stop() == 0
+
+
+def test_several_workers_serve_one_port_and_count_together(tree, env):
+    process = tree("run", "api", **env, OPILIO_API_WORKERS="2")
+    url = f"http://127.0.0.1:{env['OPILIO_PORT']}"
+    wait_until(lambda: http(f"{url}/readyz")[0] == 200)
+    import psutil
+
+    workers = wait_until(
+        lambda: [c.pid for c in psutil.Process(process.process.pid).children(recursive=True)]
+    )
+    assert len(workers) >= 2
+    assert "jobs_done_total 0.0" in http(f"{url}/metrics")[1]
+    process.stop(signal.SIGKILL)
+    wait_until(lambda: all(gone(pid) for pid in workers))
+
+
+@pytest.mark.parametrize(
+    ("words", "more", "said"),
+    [
+        (["api", "scheduler"], {"OPILIO_API_WORKERS": "2"}, "run it alone"),
+        (["scheduler"], {"OPILIO_DATABASE_URL": "postgresql://u:p@127.0.0.1:1/x"}, "does not answer"),
+    ],
+)
+def test_refusals_are_one_line(tree, env, words, more, said):
+    process = tree("run", *words, **{**env, **more})
+    assert process.process.wait(60) == 1
+    assert said in process.errors.read_text()
+    assert len(process.errors.read_text().splitlines()) == 1
+
+
+def test_a_role_that_is_none(tree, env):
+    process = tree("run", "everything", **env)
+    assert process.process.wait(60) == 2

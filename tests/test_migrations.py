@@ -1,0 +1,159 @@
+"""The schema goes down and up again with data in place, on every PostgreSQL that the wheel carries."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from opilio.adapters.postgres import Database, migrate
+
+TABLES = """
+  select count(*) from pg_class c join pg_namespace n on n.oid = c.relnamespace
+  where n.nspname = 'public' and c.relname <> 'alembic_version' and c.relname <> 'alembic_version_pkc'"""
+FUNCTIONS = (
+    "select count(*) from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname = 'public'"
+)
+SCHEMA = """
+  select string_agg(format('%s %s %s %s', c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull), e'\\n'
+                    order by c.relname, a.attname)
+  from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
+  where n.nspname = 'public' and a.attnum > 0 and not a.attisdropped"""
+
+
+async def ask(url: str, sql: str) -> object:
+    connection = await asyncpg.connect(url)
+    try:
+        return await connection.fetchval(sql)
+    finally:
+        await connection.close()
+
+
+async def fill(url: str) -> None:
+    """A row in every table that the first revision made, as far as its keys allow."""
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute("""
+            insert into host (name) values ('a.example');
+            insert into policy (url, host_id, frequency_hours, priority, max_retries, retry_backoff_minutes, timeout_minutes, job_queue)
+              select 'https://a.example/' || n, 1, 24, 50, 3, 5, 10, 'http' from generate_series(1, 100) n;
+            insert into policy_state (policy_id, enabled, next_run_at) select policy_id, true, now() from policy;
+            insert into policy_due select policy_id, now() from policy limit 50;
+            insert into job_active (policy_id, host_id, queue, place, priority, base_priority, max_retries, run_at, created_by)
+              select policy_id, 1, 'http', 'free', 50, 50, 3, now(), 'scheduler' from policy limit 50;
+            insert into result (result_id, job_id, policy_id, bot_id, crawled_at)
+              select opilio_uuid7(), opilio_uuid7(), policy_id, 'bot', now() + n * interval '10 days'
+              from policy, generate_series(-3, 3) n;
+            insert into outbox (type, subject, data, occurred_at) values ('crawl.job.completed', 'x', '{}', now());""")
+    finally:
+        await connection.close()
+
+
+async def test_down_and_up_with_data_in_place(database_url: str) -> None:
+    before = await ask(database_url, SCHEMA)
+    await fill(database_url)
+    revisions = (await migrate.status(database_url)).current
+    assert revisions is not None
+    await migrate.downgrade(database_url, "base")
+    assert await ask(database_url, TABLES) == 0, "nothing is left behind"
+    assert await ask(database_url, FUNCTIONS) == 0
+    status = await migrate.upgrade(database_url)
+    assert status.up_to_date
+    assert await ask(database_url, SCHEMA) == before
+    await fill(database_url)
+
+
+async def test_each_revision_goes_down_and_up_alone(database_url: str) -> None:
+    await fill(database_url)
+    head = (await migrate.status(database_url)).head
+    while (current := (await migrate.status(database_url)).current) is not None and current > "0001":
+        await migrate.downgrade(database_url, "-1")
+        assert await ask(database_url, "select count(*) from policy") == 100, "an older schema keeps its rows"
+    await migrate.upgrade(database_url)
+    assert (await migrate.status(database_url)).current == head
+    assert await ask(database_url, "select count(*) from job_active") == 50
+
+
+async def test_many_processes_that_start_together_upgrade_once(server_url: str) -> None:
+    name = "together"
+    await ask(server_url, f"create database {name}")
+    url = server_url.replace("/postgres?", f"/{name}?", 1)
+    script = (
+        f"import asyncio; from opilio.adapters.postgres import migrate; asyncio.run(migrate.upgrade({url!r}))"
+    )
+    racers = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(3)]
+    assert [racer.wait(60) for racer in racers] == [0, 0, 0]
+    assert (await migrate.status(url)).up_to_date
+    await ask(server_url, f"drop database {name} with (force)")
+
+
+JOURNEY = """
+import asyncio, sys
+from pathlib import Path
+import msgspec
+from opilio.contracts.bot_api import Outcome
+from opilio.contracts.policies import PolicyInput
+from opilio.crawl.leasing import Pull
+from opilio.crawl.politeness import Limits
+from opilio.crawl.submission import parse
+from opilio.runtime.bootstrap import open_opilio
+from opilio.runtime.settings import load_settings
+
+async def main(folder: Path) -> None:
+    async with open_opilio(load_settings(data_dir=folder), upgrade=True) as opilio:
+        async with opilio.database.session() as session:
+            version = await session.connection.fetchval("show server_version_num")
+        for n in range(5):
+            await opilio.policies.create(PolicyInput(url=f"https://shop.example/{n}", max_retries=0))
+        await opilio.hosts.set_limits("shop.example", Limits(2, None))
+        await opilio.scheduling.create_due()
+        while jobs := (await opilio.leasing.pull(Pull("bot", 10, ("http",)))).jobs:
+            assert len(jobs) <= 2
+            for n, job in enumerate(jobs):
+                said = {"job_id": str(job.job_id), "lock_token": str(job.lock_token), "success": n == 0}
+                said |= {"price": 5, "currency": "USD"} if n == 0 else {}
+                outcome = msgspec.json.decode(msgspec.json.encode(said), type=Outcome)
+                await opilio.settling.submit([parse("bot", outcome)])
+        stats = await opilio.insights.stats()
+        await opilio.retention.run()
+        faults = await run_audit(opilio, Path(sys.argv[2]).read_text())
+    print(version, stats.jobs["done"], stats.jobs["failed"], len(faults))
+
+async def run_audit(opilio, sql):
+    async with opilio.database.session() as session:
+        return await session.connection.fetch(sql)
+
+asyncio.run(main(Path(sys.argv[1])))
+"""
+
+
+@pytest.mark.parametrize("version", [16, 18])
+def test_a_journey_on_each_postgresql(version: int, server_dir: Path) -> None:
+    audit = Path(__file__).parent / "crawl" / "audit.sql"
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(JOURNEY), str(server_dir), str(audit)],
+        env=os.environ | {"PGSERVER_POSTGRES_VERSION": str(version)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found, *counts = done.stdout.split()
+    assert int(found) // 10_000 == version
+    assert counts == ["3", "2", "0"]
+
+
+async def test_views_carry_the_names_of_the_seeds(database: Database) -> None:
+    wanted = {
+        "crawl_policy": "id url enabled frequency_hours priority max_retries retry_backoff_minutes timeout_minutes next_run_at "
+        "last_success_at last_failed_at failure_count",
+        "crawl_job": "id url status locked_by locked_at lock_ttl_seconds policy_id priority retry_count max_retries last_error",
+        "crawl_result": "id job_id policy_id price currency title in_stock parsed_data raw_html html_hash crawl_duration crawled_at",
+    }
+    async with database.session() as session:
+        for view, columns in wanted.items():
+            await session.connection.fetch(f"select {', '.join(columns.split())} from {view}")

@@ -1,0 +1,29 @@
+"""Named SQL: how it is read, and that PostgreSQL understands every statement of every part."""
+
+import pytest
+
+from opilio.adapters.postgres import Database, load_queries
+from opilio.adapters.postgres.queries import parse_statement
+
+PARTS = ["opilio.access", "opilio.crawl", "opilio.insights"]
+
+
+def test_names_become_numbers() -> None:
+    statement = parse_statement("x", "select :a::int, ':b', :c, :a -- :d\nfrom t where x::text = 'it''s :e';")
+    assert statement.sql == "select $1::int, ':b', $2, $1 \nfrom t where x::text = 'it''s :e'"
+    assert statement.params == ("a", "c")
+
+
+def test_a_parameter_cannot_be_forgotten() -> None:
+    with pytest.raises(TypeError, match=r"missing \['a'\], unknown \['b'\]"):
+        parse_statement("x", "select :a").bind({"b": 1})
+
+
+@pytest.mark.parametrize("part", PARTS)
+async def test_every_statement_is_understood(database: Database, part: str) -> None:
+    statements = list(load_queries(part))
+    assert statements
+    async with database.session() as session:
+        for statement in statements:
+            prepared = await session.connection.prepare(statement.sql, name=statement.name)
+            assert len(prepared.get_parameters()) == len(statement.params), statement.name

@@ -1,0 +1,80 @@
+"""Questions about keyword projects; the live state is asked of the collector itself."""
+
+import base64
+from typing import Any
+
+import msgspec
+
+from opilio.adapters.postgres import Database, Row, load_queries
+from opilio.collector import counting
+from opilio.contracts.management import Page
+from opilio.contracts.projects import Project, ProjectState, ProjectWarning, TaskRow
+from opilio.errors import Invalid, NotFound
+
+_Q = load_queries("opilio.insights")
+_MOST_WARNINGS = 500
+
+
+class ProjectInsights:
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    async def projects(
+        self, *, limit: int = 50, cursor: str | None = None, status: str | None = None, q: str | None = None
+    ) -> Page:
+        """Projects, newest first; `progress` is at most a moment old."""
+        rows = await self._db.fetch(_Q.projects, before=_decoded(cursor), status=status, q=q, most=limit + 1)
+        more = _encoded(rows[limit - 1]["project_id"]) if len(rows) > limit else None
+        return Page(items=[_project(row) for row in rows[:limit]], next_cursor=more)
+
+    async def project(self, project_id: str) -> Project:
+        """One project with its warnings."""
+        row = await self._db.row(_Q.one_project, project_id=project_id)
+        if row is None:
+            raise NotFound(f"there is no project {project_id}")
+        warnings = await self._db.fetch(_Q.project_warnings, project_id=project_id, most=_MOST_WARNINGS)
+        project = _project(row)
+        project.warnings = [ProjectWarning(**warning) for warning in warnings]
+        return project
+
+    async def tasks(
+        self, project_id: str, *, limit: int = 50, cursor: str | None = None, status: str | None = None
+    ) -> Page:
+        """The tasks of a project, by job and platform."""
+        if await self._db.row(_Q.one_project, project_id=project_id) is None:
+            raise NotFound(f"there is no project {project_id}")
+        job_id, _, platform = (_decoded(cursor) or "").rpartition("/")
+        rows = await self._db.fetch(
+            _Q.project_tasks,
+            project_id=project_id,
+            status=status,
+            after_job=job_id or None,
+            after_platform=platform,
+            most=limit + 1,
+        )
+        last = rows[limit - 1] if len(rows) > limit else None
+        more = None if last is None else _encoded(f"{last['job_id']}/{last['platform']}")
+        return Page(items=[TaskRow(**row) for row in rows[:limit]], next_cursor=more)
+
+
+def _project(row: Row) -> Project:
+    fields: dict[str, Any] = dict(row)
+    at, state = fields.pop("at"), msgspec.convert(fields.pop("snapshot"), ProjectState)
+    told = counting.progress(row["project_id"], state, row["finished_at"] or at)
+    return Project(**fields, progress=told)
+
+
+def _encoded(key: str) -> str:
+    return base64.urlsafe_b64encode(key.encode()).decode().rstrip("=")
+
+
+def _decoded(cursor: str | None) -> str | None:
+    if cursor is None:
+        return None
+    try:
+        key = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
+    except ValueError:
+        raise Invalid("cursor", "is not a cursor that this list gave out") from None
+    if "\0" in key:
+        raise Invalid("cursor", "is not a cursor that this list gave out")
+    return key

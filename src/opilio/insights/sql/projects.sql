@@ -1,0 +1,36 @@
+-- name: projects
+-- Projects, newest first.
+select p.project_id, p.brand_name, p.brand_keywords, p.competitor_keywords, p.platforms, p.limit_per_keyword, p.time_range,
+       p.webhook_url, p.created_at, p.created_by, p.finished_at, p.status, p.snapshot, now() as at
+from project p
+where (:before::text is null
+       or (p.created_at, p.project_id) < (select b.created_at, b.project_id from project b where b.project_id = :before::text))
+  and (:status::text is null or p.status = :status::text)
+  and (:q::text is null or position(lower(:q::text) in lower(p.project_id || ' ' || coalesce(p.brand_name, ''))) > 0)
+order by p.created_at desc, p.project_id desc
+limit :most::int;
+
+-- name: one_project
+select p.project_id, p.brand_name, p.brand_keywords, p.competitor_keywords, p.platforms, p.limit_per_keyword, p.time_range,
+       p.webhook_url, p.created_at, p.created_by, p.finished_at, p.status, p.snapshot, now() as at
+from project p where p.project_id = :project_id;
+
+-- name: project_warnings
+select w.platform, w.job_id, w.kind, w.message, w.at from project_warning w
+where w.project_id = :project_id order by w.at, w.platform, w.job_id, w.kind limit :most::int;
+
+-- name: project_tasks
+-- The tasks of a project in the order of their dispatch.
+select * from (
+  select t.job_id, t.platform, t.task_type, t.body -> 'keywords' ->> 0 as keyword, (t.body ->> 'limit')::int as "limit",
+         case when t.state <> 'open' then t.state
+              when t.attempt > (t.body ->> 'attempt')::int and (t.sent_at is null or t.ready_at > now()) then 'retrying'
+              when t.sent_at is null then 'waiting'
+              else 'sent' end as status,
+         t.attempt, t.max_attempts, t.successful, t.failed, t.skipped, t.total_found, t.platform_limited,
+         t.error_code, t.error_message, t.sent_at, t.ready_at, t.finished_at, t.created_at
+  from task t where t.project_id = :project_id) t
+where (:status::text is null or t.status = :status::text)
+  and (:after_job::text is null or (t.job_id, t.platform) > (:after_job::text, :after_platform::text))
+order by t.job_id, t.platform
+limit :most::int;

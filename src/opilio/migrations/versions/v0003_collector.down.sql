@@ -1,0 +1,1 @@
+drop table counted_result, project_state, project_warning, task, project;

@@ -1,0 +1,30 @@
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from collector.world import World, clean_redis, running
+from components.fixtures import rabbitmq, rabbitmq_url, redis_server, redis_url, s3  # noqa: F401
+from opilio.adapters.postgres import Database
+from opilio.collector.postgres_state import PostgresState
+from opilio.collector.redis_state import RedisState
+from opilio.collector.state import StateStore
+
+
+@pytest.fixture(params=["postgres", "redis"])
+async def state(request: pytest.FixtureRequest, database: Database) -> AsyncIterator[StateStore]:
+    """The same promises, kept by both stores."""
+    store: Any
+    if request.param == "postgres":
+        store = PostgresState(database)
+    else:
+        store = RedisState.connect(await clean_redis(request.getfixturevalue("redis_url")))
+    yield store
+    await store.close()
+
+
+@pytest.fixture(params=["embedded", "real"])
+async def world(request: pytest.FixtureRequest, database: Database) -> AsyncIterator[World]:
+    """The same flow on the local bus with PostgreSQL, and on RabbitMQ with Redis."""
+    async with running(request.param, database, request) as world:
+        yield world

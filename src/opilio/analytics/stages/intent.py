@@ -6,16 +6,60 @@ from importlib.resources import files
 from typing import Protocol
 
 from opilio.analytics.stages.document import Document, Intent
-from opilio.analytics.words.bare import bare_forms
+from opilio.analytics.words.bare import TwoTables
 from opilio.analytics.words.features import gram_features, polarity_features
 from opilio.analytics.words.files import entries
 from opilio.analytics.words.linear import LinearModel, load
-from opilio.analytics.words.phrases import PhraseTable
+from opilio.analytics.words.tokens import BREAKS
 
 LABELS = ("complaint", "question", "purchase_intent", "praise", "comparison", "spam", "crisis", "discussion")
 # Rare and costly to cry out for nothing: they need a cue of their own, whatever the weights say.
 _NEED_CUE = ("spam", "crisis")
 _SPAM_FLAGS = {"has_url", "has_phone", "hashtag_stuffing", "repetitive"}
+_PARTICLES = frozenset(
+    {
+        "không",
+        "khong",
+        "chưa",
+        "chua",
+        "vậy",
+        "vay",
+        "nhỉ",
+        "nhi",
+        "hả",
+        "ha",
+        "gì",
+        "gi",
+        "sao",
+        "đâu",
+        "dau",
+        "nào",
+        "nao",
+    }
+    | {"thế", "the", "ạ", "a", "nhiêu", "nhieu", "shop", "ad"}
+)
+_OPENERS = frozenset(
+    {
+        "is",
+        "are",
+        "does",
+        "do",
+        "did",
+        "can",
+        "could",
+        "what",
+        "which",
+        "when",
+        "where",
+        "who",
+        "how",
+        "why",
+        "should",
+        "will",
+    }
+)
+_ASKING = frozenset({"mấy", "gì", "sao", "nào", "đâu", "may", "gi", "nao", "dau", "bao"})
+_MORE = frozenset({"hơn", "hon"})
 
 
 class IntentClassifier(Protocol):
@@ -25,14 +69,11 @@ class IntentClassifier(Protocol):
         """One intent per text, with the scores of all."""
 
 
-def _tables() -> dict[str, PhraseTable[None]]:
-    listed: dict[str, set[str]] = {}
+def _tables() -> dict[str, TwoTables[None]]:
+    listed: dict[str, list[tuple[str, None]]] = {}
     for entry in entries("intents.txt"):
-        listed.setdefault(entry.section, set()).add(entry.text)
-    return {
-        intent: PhraseTable((phrase, None) for phrase in sorted(phrases | set(bare_forms(phrases))))
-        for intent, phrases in listed.items()
-    }
+        listed.setdefault(entry.section, []).append((entry.text, None))
+    return {intent: TwoTables(phrases) for intent, phrases in listed.items()}
 
 
 _CUES = _tables()
@@ -41,13 +82,31 @@ _CUES = _tables()
 def features_of(document: Document) -> dict[str, float]:
     features = gram_features(document.tokens)
     features.update(polarity_features(document.polarity, document.tokens))
+    features.update(_shape(document))
     for intent, table in _CUES.items():
-        count = len(table.find(document.tokens))
+        count = len(table.find(document.tokens, bare=document.bare))
         if count:
             features[f"#cue_{intent}"] = 1.0
             features[f"#cues_{intent}"] = float(min(count, 3))
     for flag in _SPAM_FLAGS.intersection(document.flags):
         features[f"#{flag}"] = 1.0
+    return features
+
+
+def _shape(document: Document) -> dict[str, float]:
+    """Where words stand: a question ends in a particle or starts with its verb; a comparison says "more" after a word."""
+    words = [token for token in document.tokens if token not in BREAKS]
+    features = {f"#tail_{word}": 1.0 for word in words[-3:] if word in _PARTICLES}
+    if words and words[0] in _OPENERS:
+        features["#opens_with_verb"] = 1.0
+    if any(word in _ASKING for word in words):
+        features["#asking_word"] = 1.0
+    if "than" in words:
+        features["#than"] = 1.0
+    hits = {hit.at for hit in document.polarity.hits}
+    for at, token in enumerate(document.tokens):
+        if token in _MORE and {at - 1, at - 2} & hits:
+            features["#felt_more"] = 1.0
     return features
 
 

@@ -6,19 +6,17 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from opilio.analytics.stages.document import Document, Keyword, Mention, Topics
-from opilio.analytics.words.bare import bare_forms
-from opilio.analytics.words.diacritics import strip
+from opilio.analytics.words.bare import TwoTables, bare_forms
+from opilio.analytics.words.diacritics import CAPITAL, strip
 from opilio.analytics.words.files import entries, read_text
-from opilio.analytics.words.phrases import PhraseTable
 
 _MOST = 10
 _NAMED, _HASHTAG, _COMPOUND, _FOREIGN = 3.0, 2.5, 2.0, 1.5
 # Two or more words with capitals, not at the start of a sentence by chance: a brand, a place, a person.
-_NAMES = re.compile(r"[A-ZÀ-ỸĐ][\w]*(?:[ ](?:[A-ZÀ-ỸĐ][\w]*|\d+\w*)){1,3}")
+_NAMES = re.compile(rf"[A-Z{CAPITAL}]\w*(?:[ ](?:[A-Z{CAPITAL}]\w*|\d+\w*)){{1,3}}")
 _SYLLABLE = re.compile(
     r"(?:ngh|ng|nh|ch|gh|gi|kh|ph|qu|th|tr|[bcdghklmnpqrstvx])?[aeiouy]{1,3}(?:ch|ng|nh|[cmnpt])?"
 )
-_ENGLISH_START = "\nthe a an "
 
 
 class KeywordExtractor(Protocol):
@@ -38,23 +36,14 @@ def _both(phrases: Iterable[str]) -> set[str]:
     return listed | set(bare_forms(listed))
 
 
-def _aspect_table() -> PhraseTable[str]:
-    listed = [(entry.text, entry.section) for entry in entries("aspects.txt")]
-    bare = [(form, section) for text, section in listed for form in bare_forms([text])]
-    return PhraseTable([*listed, *bare])
-
-
-def _compound_table() -> PhraseTable[None]:
-    phrases = {e.text for e in entries("compounds.txt")} | {
-        e.text for e in entries("aspects.txt") if " " in e.text
-    }
-    return PhraseTable((phrase, None) for phrase in sorted(_both(phrases)))
-
-
 _STOPWORDS = _stopwords()
-_ASPECTS = _aspect_table()
-_COMPOUNDS = _compound_table()
-_TALKED_OF = _both(e.text for e in entries("aspects.txt") if " " not in e.text)
+_LISTED_ASPECTS = [(entry.text, entry.section) for entry in entries("aspects.txt")]
+_ASPECTS = TwoTables(_LISTED_ASPECTS)
+_THINGS = [entry.text for entry in entries("compounds.txt")]
+_COMPOUNDS = TwoTables(
+    (text, None) for text in [*_THINGS, *(text for text, _ in _LISTED_ASPECTS if " " in text)]
+)
+_TALKED_OF = _both(text for text, _ in _LISTED_ASPECTS if " " not in text)
 _FEELINGS = frozenset(e.text for e in entries("polarity.txt"))
 
 
@@ -70,7 +59,8 @@ class DefaultKeywords:
 def _mentions(document: Document) -> tuple[Mention, ...]:
     tokens = document.tokens
     return tuple(
-        Mention(aspect, " ".join(tokens[start:end]), start) for start, end, aspect in _ASPECTS.find(tokens)
+        Mention(aspect, " ".join(tokens[start:end]), start)
+        for start, end, aspect in _ASPECTS.find(tokens, bare=document.bare)
     )
 
 
@@ -87,7 +77,7 @@ def _keywords(document: Document) -> tuple[Keyword, ...]:
     for name in _names(document.text):
         add(name, _NAMED, 0)
     covered: set[int] = set()
-    for start, end, _ in _COMPOUNDS.find(tokens):
+    for start, end, _ in _COMPOUNDS.find(tokens, bare=document.bare):
         covered.update(range(start, end))
         add(" ".join(tokens[start:end]), _COMPOUND, start)
     for at, token in enumerate(tokens):

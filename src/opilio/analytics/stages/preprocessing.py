@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from opilio.analytics.stages.document import Document
-from opilio.analytics.words.diacritics import count_marked, strip
+from opilio.analytics.words.diacritics import CAPITAL, count_marked, strip
 from opilio.analytics.words.language import language_of
 from opilio.analytics.words.polarity import weigh
 from opilio.analytics.words.tokens import MENTION, PHONE, URL, normalise, tokens_of
@@ -14,7 +14,7 @@ from opilio.analytics.words.tokens import MENTION, PHONE, URL, normalise, tokens
 # A few marked letters in a long text are a name or a loan, not the writer's habit.
 _BARE_SHARE = 0.02
 _MANY_HASHTAGS = 6
-_CAPITALS = re.compile(r"[A-ZÀ-ỸĐ]")
+_CAPITALS = re.compile(f"[A-Z{CAPITAL}]")
 
 
 class Preprocessor(Protocol):

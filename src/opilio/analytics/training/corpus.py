@@ -63,7 +63,7 @@ class Generator:
     def intents(self, count: int) -> Iterator[Example]:
         for _ in range(count):
             for intent, frames in self._intents.items():
-                yield Example(self._fill(self._draw.choice(frames)), None, intent)
+                yield Example(self._dress(self._fill(self._draw.choice(frames))), None, intent)
 
     def _dress(self, text: str) -> str:
         """Small words that say nothing, put around every feeling alike, so that no model takes them for one."""

@@ -14,6 +14,8 @@ def _bare(letter: str) -> str:
 
 
 _TO_BARE = {ord(letter): _bare(letter) for letter in _LETTERS}
+# Ranges such as À-Ỹ hold small letters too, so expressions name the letters.
+SMALL, CAPITAL = _LETTERS[: len(_LETTERS) // 2], _LETTERS[len(_LETTERS) // 2 :]
 _MARKED = re.compile(f"[{_LETTERS}]")
 # The tone of oa, oe, uy is written on either vowel; one form, so that one entry of a word list is enough.
 _MOVED_TONES = {

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from opilio.analytics.words.diacritics import settle_tones, strip
+from opilio.analytics.words.diacritics import CAPITAL, SMALL, settle_tones, strip
 from opilio.analytics.words.files import entries, lines_of, read_text
 
 URL, PHONE, PRICE, NUMBER, MENTION = "<url>", "<phone>", "<price>", "<number>", "<mention>"
@@ -29,7 +29,7 @@ _TOKEN = re.compile(
 )
 _STRETCHED = re.compile(r"(\w)\1{2,}")
 # "rất kémNhái": two Vietnamese words run together; "VinFast" and "iPhone" have no marks and stay whole.
-_GLUED = re.compile(r"([^\W\d_]*[à-ỹđ][a-zà-ỹđ]*)(?=[A-ZÀ-ỸĐ][a-zà-ỹđ])")
+_GLUED = re.compile(rf"([a-z{SMALL}]*[{SMALL}][a-z{SMALL}]*)(?=[A-Z{CAPITAL}][a-z{SMALL}])")
 _STAND_IN = {"url": URL, "mention": MENTION, "phone": PHONE, "price": PRICE}
 _MARK = {"…": ".", "\n": "."}
 

@@ -1,0 +1,2 @@
+drop function analytics_forget(timestamptz);
+drop table crawl_errors, post_comments, post_analytics, post_identity, analysed_batch;

@@ -13,7 +13,9 @@ from opilio.analytics.words.files import entries, read_text
 _MOST = 10
 _NAMED, _HASHTAG, _COMPOUND, _FOREIGN = 3.0, 2.5, 2.0, 1.5
 # Two or more words with capitals, not at the start of a sentence by chance: a brand, a place, a person.
-_NAMES = re.compile(rf"[A-Z{CAPITAL}]\w*(?:[ ](?:[A-Z{CAPITAL}]\w*|\d+\w*)){{1,3}}")
+_NAMES = re.compile(
+    rf"(?<!\w)[A-Z{CAPITAL}]\w{{0,30}}(?:[ ](?:[A-Z{CAPITAL}]\w{{0,30}}|\d{{1,6}}\w{{0,6}})){{1,3}}(?!\w)"
+)
 _SYLLABLE = re.compile(
     r"(?:ngh|ng|nh|ch|gh|gi|kh|ph|qu|th|tr|[bcdghklmnpqrstvx])?[aeiouy]{1,3}(?:ch|ng|nh|[cmnpt])?"
 )

@@ -13,6 +13,8 @@ from opilio.analytics.words.tokens import MENTION, PHONE, URL, normalise, tokens
 
 # A few marked letters in a long text are a name or a loan, not the writer's habit.
 _BARE_SHARE = 0.02
+# Nobody writes more than this about one thing; what follows is a book, a log or an attack.
+_READ = 20_000
 _MANY_HASHTAGS = 6
 _CAPITALS = re.compile(f"[A-Z{CAPITAL}]")
 
@@ -31,7 +33,7 @@ class DefaultPreprocessor:
         return [self._one(text, known) for text, known in zip(texts, languages, strict=True)]
 
     def _one(self, raw: str, known: str | None) -> Document:
-        text = normalise(raw)
+        text = normalise(raw[:_READ])
         tokens, hashtags = tokens_of(text)
         marked = count_marked(text)
         guess, mixed = language_of(tokens, marked)

@@ -15,21 +15,22 @@ _EMOJI = (
 )
 _EMOTICON = r"<3|>:\(|:'\(|[:=;]-?[)(\]dD3*|/<]+(?![\w])|\^_?\^|-[_.]-|=\.=|>\.<|[tT][_.][tT](?!\w)|\(y\)"
 _TOKEN = re.compile(
-    rf"(?P<url>(?:https?://|www\.)\S+|\b[\w-]+\.(?:com|vn|net|org|shop|io|me)\b(?:/\S*)?)"
+    rf"(?P<url>(?:https?://|www\.)\S+|\b[\w-]{{1,63}}\.(?:com|vn|net|org|shop|io|me)\b(?:/\S*)?)"
     rf"|(?P<mention>@[\w.]+)"
     rf"|\#(?P<hashtag>[^\W_][\w]*)"
     rf"|(?P<score>\b\d{{1,3}}/10\b)"
     rf"|(?P<phone>(?<!\d)(?:\+?84|0)(?:[ .-]?\d){{8,10}}(?!\d))"
-    rf"|(?P<price>[$€£]\s?\d[\d.,]*|\d[\d.,]*\s?(?:k|tr|triệu|trieu|nghìn|nghin|ngàn|đồng|vnđ|vnd|usd|₫|đ)\b)"
+    rf"|(?P<price>[$€£]\s?\d[\d.,]{{0,15}}|\d[\d.,]{{0,15}}\s?(?:k|tr|triệu|trieu|nghìn|nghin|ngàn|đồng|vnđ|vnd|usd|₫|đ)\b)"
     rf"|(?P<emoticon>{_EMOTICON})"
     rf"|(?P<word>[^\W\d_]+(?:['\u2019][^\W\d_]+|\d{{1,4}}(?![\d\w]))?)"
-    rf"|(?P<number>\d+(?:[.,]\d+)*)"
+    rf"|(?P<number>\d{{1,20}}(?:[.,]\d{{1,20}}){{0,6}})"
     rf"|(?P<emoji>[{_EMOJI}])"
     rf"|(?P<mark>[.,;!?…\n])"
 )
 _STRETCHED = re.compile(r"(\w)\1{2,}")
+# Every repetition is bounded: a post may be a megabyte of one letter.
 # "rất kémNhái": two Vietnamese words run together; "VinFast" and "iPhone" have no marks and stay whole.
-_GLUED = re.compile(rf"([a-z{SMALL}]*[{SMALL}][a-z{SMALL}]*)(?=[A-Z{CAPITAL}][a-z{SMALL}])")
+_GLUED = re.compile(rf"([a-z{SMALL}]{{0,6}}[{SMALL}][a-z{SMALL}]{{0,6}})(?=[A-Z{CAPITAL}][a-z{SMALL}])")
 _STAND_IN = {"url": URL, "mention": MENTION, "phone": PHONE, "price": PRICE}
 _MARK = {"…": ".", "\n": "."}
 

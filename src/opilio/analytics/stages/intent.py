@@ -80,7 +80,7 @@ _CUES = _tables()
 
 
 def features_of(document: Document) -> dict[str, float]:
-    features = gram_features(document.tokens)
+    features = gram_features(document.tokens, document.language)
     features.update(polarity_features(document.polarity, document.tokens))
     features.update(_shape(document))
     for intent, table in _CUES.items():

@@ -11,6 +11,7 @@ from opilio.analytics.words.linear import LinearModel, load
 from opilio.analytics.words.tokens import BREAKS
 
 LABELS = ("negative", "neutral", "positive")
+_UNKNOWN = (0.2, 0.6, 0.2)  # nothing in the text that the model has ever seen
 _ASPECT_MARGIN = 0.25  # net feeling of a clause below this is neither
 _CLAUSE_WORDS = frozenset({"nhưng", "nhung", "tuy", "song", "but", "however", "còn"})
 
@@ -28,7 +29,7 @@ class SentimentModel(Protocol):
 
 
 def features_of(document: Document) -> dict[str, float]:
-    features = gram_features(document.tokens)
+    features = gram_features(document.tokens, document.language)
     features.update(polarity_features(document.polarity, document.tokens))
     return features
 
@@ -49,10 +50,16 @@ class DefaultSentiment:
         return [self._one(document) for document in documents]
 
     def _one(self, document: Document) -> Sentiment:
-        chances = self._model.probabilities(features_of(document))
+        chances = self._chances(document)
         label = LABELS[max(range(3), key=chances.__getitem__)]
         rounded = {name: round(chance, 4) for name, chance in zip(LABELS, chances, strict=True)}
         return Sentiment(label, round(chances[2] - chances[0], 4), rounded)
+
+    def _chances(self, document: Document) -> list[float]:
+        grams = gram_features(document.tokens, document.language)
+        if not document.polarity.hits and not any(gram in self._model.weights for gram in grams):
+            return list(_UNKNOWN)
+        return self._model.probabilities(grams | polarity_features(document.polarity, document.tokens))
 
     def score_aspects(
         self, document: Document, mentions: Sequence[Mention], overall: Sentiment

@@ -11,6 +11,8 @@ from opilio.analytics.words.files import lines_of
 _SLOT = re.compile(r"\{(\w+)\}")
 SENTIMENTS = ("negative", "neutral", "positive")
 _DRESSED = 0.5
+# English stands in one domain of many, and has frames of its own beside the mixed ones.
+_MORE_ENGLISH, _OWN_FRAMES = 2, 12
 _KINDS = {"s": "subjects", "p": "positive", "n": "negative", "u": "neutral"}
 
 
@@ -37,11 +39,11 @@ def _sections(name: str) -> dict[str, list[str]]:
     return found
 
 
-def _domains() -> list[dict[str, list[str]]]:
-    return [
-        {kind: body.split(", ") for kind, _, body in (line.partition(": ") for line in lines)}
-        for lines in _sections("reviews.txt").values()
-    ]
+def _domains() -> dict[str, dict[str, list[str]]]:
+    return {
+        name: {kind: body.split(", ") for kind, _, body in (line.partition(": ") for line in lines)}
+        for name, lines in _sections("reviews.txt").items()
+    }
 
 
 class Generator:
@@ -50,6 +52,7 @@ class Generator:
     def __init__(self, seed: int) -> None:
         self._draw = random.Random(seed)
         self._domains = _domains()
+        self._names_of_domains = [*self._domains, *["english"] * _MORE_ENGLISH]
         self._frames = _sections("frames.txt")
         self._intents = _sections("intents.txt")
         self._names = _sections("names.txt")
@@ -57,13 +60,16 @@ class Generator:
     def sentiments(self, count: int) -> Iterator[Example]:
         for _ in range(count):
             for sentiment in SENTIMENTS:
-                text = self._fill(self._draw.choice(self._frames[sentiment]))
+                domain = self._draw.choice(self._names_of_domains)
+                frames = self._frames[sentiment] + self._frames.get(f"{sentiment}_{domain}", []) * _OWN_FRAMES
+                text = self._fill(self._draw.choice(frames), self._domains[domain])
                 yield Example(self._dress(text), sentiment, None)
 
     def intents(self, count: int) -> Iterator[Example]:
         for _ in range(count):
             for intent, frames in self._intents.items():
-                yield Example(self._dress(self._fill(self._draw.choice(frames))), None, intent)
+                domain = self._domains[self._draw.choice(self._names_of_domains)]
+                yield Example(self._dress(self._fill(self._draw.choice(frames), domain)), None, intent)
 
     def _dress(self, text: str) -> str:
         """Small words that say nothing, put around every feeling alike, so that no model takes them for one."""
@@ -73,8 +79,7 @@ class Generator:
             text = f"{text} {self._draw.choice(self._frames['after'])}"
         return text
 
-    def _fill(self, frame: str) -> str:
-        domain = self._draw.choice(self._domains)
+    def _fill(self, frame: str, domain: dict[str, list[str]]) -> str:
         return _SLOT.sub(lambda match: self._word(match.group(1), domain), frame)
 
     def _word(self, slot: str, domain: dict[str, list[str]]) -> str:

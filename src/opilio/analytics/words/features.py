@@ -51,14 +51,19 @@ def polarity_features(seen: Polarity, tokens: Sequence[str]) -> dict[str, float]
     return features
 
 
-def gram_features(tokens: Sequence[str]) -> dict[str, float]:
-    """Words and pairs of words, each once, together of unit length."""
+def gram_features(tokens: Sequence[str], language: str) -> dict[str, float]:
+    """Words and pairs of words, each once, together of fixed length.
+
+    English ones are kept apart: `it`, `do`, `so`, `the` are Vietnamese words too when typed without marks.
+    """
     words = [token for token in tokens[:_MOST_GRAMS] if token not in BREAKS and token != NUMBER]
     grams = set(words)
     grams.update(f"{first} {second}" for first, second in pairwise(words))
     if not grams:
         return {}
     share = 2.0 / math.sqrt(len(grams))
+    if language == "en":
+        return {f"en:{gram}": share for gram in grams}
     return dict.fromkeys(grams, share)
 
 

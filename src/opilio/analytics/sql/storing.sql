@@ -127,7 +127,7 @@ values (:type, :project_id, :data, :now, :exchange, :routing_key, :job_id);
 
 -- name: prepare_months
 -- The partitions of this month and the next ones.
-select opilio_partition(parent, interval '1 month', :now::timestamptz + n * interval '1 month')
+select opilio_partition(parent, 'month', :now::timestamptz + n * interval '1 month')
 from unnest(array['post_analytics', 'post_comments', 'crawl_errors']) parent, generate_series(0, 2) n;
 
 -- name: forget

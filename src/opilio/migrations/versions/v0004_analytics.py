@@ -3,7 +3,7 @@
 from opilio.migrations.script import run_sql
 
 revision = "0004"
-down_revision = "0001"
+down_revision = "0003"
 
 
 def upgrade() -> None:

@@ -123,7 +123,7 @@ create index idx_crawl_errors_created_at on crawl_errors (created_at);
 create table post_analytics_other partition of post_analytics default;
 create table post_comments_other partition of post_comments default;
 create table crawl_errors_other partition of crawl_errors default;
-select opilio_partition(parent, interval '1 month', now() + n * interval '1 month')
+select opilio_partition(parent, 'month', now() + n * interval '1 month')
 from unnest(array['post_analytics', 'post_comments', 'crawl_errors']) parent, generate_series(0, 2) n;
 
 -- Drops the months that ended before a time, and the identities of the posts that were in them.

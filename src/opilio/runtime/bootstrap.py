@@ -12,6 +12,8 @@ from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.adapters.rabbitmq import RabbitBus
 from opilio.clock import Clock
+from opilio.collector.collector import open_projects
+from opilio.collector.projects import Projects
 from opilio.crawl.acting import Acting
 from opilio.crawl.hosts import Hosts
 from opilio.crawl.leasing import Leasing
@@ -19,12 +21,15 @@ from opilio.crawl.policies import Policies
 from opilio.crawl.retention import Retention
 from opilio.crawl.scheduling import Scheduling
 from opilio.crawl.settling import Settling
+from opilio.delivery import address
 from opilio.delivery.dead_letters import DeadLetters
 from opilio.delivery.endpoints import Webhooks
 from opilio.delivery.events import Events
 from opilio.delivery.routing import Route, to_broker, to_local_bus
+from opilio.insights.analytics import AnalyticsInsights
 from opilio.insights.crawl import CrawlInsights
 from opilio.insights.dashboard import Figures, SavedViews
+from opilio.insights.projects import ProjectInsights
 from opilio.runtime.settings import Settings
 
 
@@ -47,6 +52,9 @@ class Opilio:
     webhooks: Webhooks
     events: Events
     dead_letters: DeadLetters
+    projects: Projects
+    project_insights: ProjectInsights
+    analytics: AnalyticsInsights
     figures: Figures
     views: SavedViews
 
@@ -99,6 +107,14 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
         webhooks=Webhooks(database, allow=settings.webhook_allow, clock=clock),
         events=Events(database),
         dead_letters=DeadLetters(database, route_to_bus(settings, database)),
+        projects=open_projects(
+            database,
+            settings.collector,
+            settings.redis_url,
+            check_url=lambda url: address.checked(url, settings.webhook_allow),
+        ),
+        project_insights=ProjectInsights(database),
+        analytics=AnalyticsInsights(database),
         figures=Figures(database),
         views=SavedViews(database),
     )

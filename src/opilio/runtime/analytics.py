@@ -1,0 +1,97 @@
+"""The analytics role: collected batches become rows."""
+
+import asyncio
+import time
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta
+
+from opilio.adapters.buckets import Buckets
+from opilio.analytics.processing import (
+    Again,
+    BatchProcessor,
+    Done,
+    NotMine,
+    Outcome,
+    Poison,
+    ProcessingOptions,
+)
+from opilio.analytics.storing import BatchStore
+from opilio.bus import Ack, DeadLetter, Hold, Message, Retry, Verdict
+from opilio.contracts.topology import COLLECTED_QUEUE
+from opilio.runtime import metrics
+from opilio.runtime.bootstrap import Opilio, open_bus
+from opilio.runtime.loops import Counts, Loop, Work, run_loops
+from opilio.runtime.settings import Settings
+
+AT_ONCE = 5  # batches; each consumer takes one message at a time
+_HOUR = 3600.0
+
+
+async def serve(opilio: Opilio, stop: asyncio.Event) -> None:
+    settings = opilio.settings
+    store = BatchStore(opilio.database)
+    workers = settings.analytics_workers
+    with ProcessPoolExecutor(max_workers=workers) if workers else nullcontext() as pool:
+        processor = BatchProcessor(store, Buckets(settings.blobs), _options(settings), pool=pool)
+        async with open_bus(settings, opilio.database) as bus:
+            handler = Handler(processor)
+            consumers = [
+                await bus.consume(COLLECTED_QUEUE, handler.handle, prefetch=1) for _ in range(AT_ONCE)
+            ]
+            try:
+                await run_loops([Loop("analytics_months", _HOUR, _keeper(store, settings))], stop)
+            finally:
+                await asyncio.gather(*(consumer.close() for consumer in consumers))
+
+
+def _options(settings: Settings) -> ProcessingOptions:
+    return ProcessingOptions(
+        new_mode=settings.new_mode_enabled,
+        legacy_mode=settings.legacy_mode_enabled,
+        stages=settings.analytics_stages,
+    )
+
+
+class Handler:
+    """What the bus must do with a message, and what the metrics learn from it."""
+
+    def __init__(self, processor: BatchProcessor) -> None:
+        self._processor = processor
+
+    async def handle(self, message: Message) -> Verdict:
+        begun = time.perf_counter()
+        outcome = await self._processor.process(message.body, message.headers, retries=message.retries)
+        _count(outcome, time.perf_counter() - begun)
+        match outcome:
+            case Done():
+                return Ack()
+            case Again(after, reason):
+                return Retry(after, reason)
+            case Poison(reason):
+                return DeadLetter(reason)
+            case NotMine(reason):
+                return Hold(reason)
+
+
+def _count(outcome: Outcome, seconds: float) -> None:
+    if not isinstance(outcome, Done):
+        return
+    platform = outcome.inbound.context.platform or "unknown"
+    metrics.EVENTS_RECEIVED.labels(platform).inc()
+    metrics.EVENT_PROCESSING_DURATION.labels(platform).observe(seconds)
+    if outcome.rows is None:
+        return
+    metrics.BATCH_FETCH_DURATION.labels(platform).observe(outcome.fetch_seconds)
+    metrics.count_items(platform, outcome.rows.counts.succeeded, outcome.rows.errors_by_code)
+
+
+def _keeper(store: BatchStore, settings: Settings) -> Work:
+    async def keep() -> Counts:
+        now = datetime.now(UTC)
+        await store.prepare_months(now)
+        if not settings.keep_posts_days:
+            return {}
+        return {"months_dropped": await store.forget(now - timedelta(days=settings.keep_posts_days))}
+
+    return keep

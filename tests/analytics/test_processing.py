@@ -1,12 +1,16 @@
 import asyncio
 import gzip
 import json
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 
+import asyncpg
 import pytest
 import zstandard
 
 from opilio.adapters.buckets import Buckets
 from opilio.analytics.processing import Again, BatchProcessor, Done, NotMine, Poison, ProcessingOptions
+from opilio.analytics.stages.document import Intent
 from opilio.analytics.storing import BatchStore
 from tests.analytics.batches import body, event, failed, post
 
@@ -240,15 +244,68 @@ async def test_a_bomb_is_given_up_at_once(processor, put, rows):
     assert (await rows("select data from outbox"))[0]["data"]["error_count"] == 3
 
 
-async def test_a_database_that_is_away_loses_nothing(processor, put, database, monkeypatch):
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ConnectionRefusedError("no server"),
+        asyncpg.AdminShutdownError("going down"),
+        asyncpg.CannotConnectNowError("starting"),
+    ],
+)
+@pytest.mark.parametrize("step", ["is_done", "store"])
+async def test_a_database_that_is_away_loses_nothing(processor, put, monkeypatch, rows, *, fault, step):
     await put(body(post("1")))
 
     async def away(*_args, **_kwargs):
-        raise ConnectionRefusedError("no server")
+        raise fault
 
-    monkeypatch.setattr(BatchStore, "store", away)
-    outcome = await processor.process(event(), retries=50)
-    assert isinstance(outcome, Again)
+    with monkeypatch.context() as patched:
+        patched.setattr(BatchStore, step, away)
+        assert isinstance(await processor.process(event(), retries=50), Again)
+    assert isinstance(await processor.process(event()), Done)
+    assert (await rows("select count(*) from post_analytics"))[0]["count"] == 1
+
+
+async def test_a_crash_before_the_commit_leaves_nothing_behind(processor, put, monkeypatch, rows):
+    await put(body(post("1"), failed("2")))
+
+    async def crash(*_args, **_kwargs):
+        raise asyncpg.ConnectionDoesNotExistError("killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BatchStore, "_announce", crash)
+        assert isinstance(await processor.process(event()), Again)
+    for table in ("post_analytics", "post_identity", "crawl_errors", "analysed_batch", "outbox"):
+        assert (await rows(f"select count(*) from {table}"))[0]["count"] == 0
+    assert isinstance(await processor.process(event()), Done)
+    assert (await rows("select count(*) from post_analytics"))[0]["count"] == 2
+
+
+class Brittle:
+    """A stage of somebody's own that chokes on one text."""
+
+    version = "brittle-1"
+
+    def classify(self, documents):
+        if any("boom" in document.text for document in documents):
+            raise RuntimeError("cannot")
+        return [Intent("discussion", 1.0, {}) for _ in documents]
+
+
+async def test_a_stage_that_fails_costs_only_the_item_it_fails_at(store, buckets, put, rows):
+    await put(body(post("1"), post("2", "boom"), post("3")))
+    options = ProcessingOptions(stages={"intent": "tests.analytics.test_processing:Brittle"})
+    outcome = await BatchProcessor(store, buckets, options).process(event())
+    assert (outcome.rows.counts.succeeded, outcome.rows.errors_by_code) == (2, {"INTERNAL_ERROR": 1})
+    (error,) = await rows("select content_id, error_message from crawl_errors")
+    assert (error["content_id"], error["error_message"]) == ("2", "RuntimeError: cannot")
+
+
+async def test_the_work_can_be_done_in_other_processes(store, buckets, put, rows):
+    await put(body(post("1"), post("2")))
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        outcome = await BatchProcessor(store, buckets, pool=pool).process(event())
+    assert outcome.rows.counts.succeeded == 2
 
 
 async def test_an_alert_is_raised_once_for_each_level(processor, put, rows):

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Mapping
-from concurrent.futures import Executor
+from concurrent.futures import BrokenExecutor, Executor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias
@@ -20,6 +20,16 @@ from opilio.analytics.storing import BatchStore
 from opilio.backoff import doubling
 
 log = structlog.get_logger(__name__)
+_UNAVAILABLE = (
+    OSError,
+    obstore.exceptions.BaseError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.TransactionRollbackError,
+    asyncpg.InterfaceError,
+    BrokenExecutor,
+)
 _USUAL_SIZE = {"tiktok": 50, "youtube": 20}
 
 
@@ -98,34 +108,35 @@ class BatchProcessor:
             return NotMine(f"{inbound.format} messages are switched off")
         trace = (headers or {}).get("x-trace-id")
         with structlog.contextvars.bound_contextvars(batch=inbound.batch_key, trace_id=trace):
-            return await self._process(inbound, retries)
+            try:
+                return await self._process(inbound, retries)
+            except _UNAVAILABLE as fault:
+                # The world around the batch is at fault, not the batch: it is never given up for that.
+                return Again(self._wait(retries), f"unavailable: {type(fault).__name__}: {fault}")
 
     def _enabled(self, inbound: Inbound) -> bool:
         return self._options.new_mode if inbound.format == "event" else self._options.legacy_mode
 
     async def _process(self, inbound: Inbound, retries: int) -> Outcome:
-        begun = time.perf_counter()
         now = datetime.now(UTC)
         try:
-            if await self._store.is_done(inbound):
-                return Done(inbound, None)
-            items = await self._items(inbound)
-            fetched = time.perf_counter() - begun
-            _check_size(inbound, len(items))
-            rows = await self._analyse(items, inbound, now)
-            stored = await self._store.store(inbound, rows, now)
+            return await self._fetch_and_store(inbound, now)
         except TooLarge as fault:
             return await self._give_up(inbound, str(fault), now)
         except (Missing, Unreadable) as fault:
-            return await self._again_or_give_up(inbound, str(fault), retries, now)
-        except (
-            OSError,
-            obstore.exceptions.BaseError,
-            asyncpg.PostgresConnectionError,
-            asyncpg.InterfaceError,
-        ) as fault:
-            # The world around the batch is at fault, not the batch: it is never given up for that.
-            return Again(self._wait(retries), f"unavailable: {type(fault).__name__}: {fault}")
+            if retries + 1 < self._options.tries:
+                return Again(self._wait(retries), str(fault))
+            return await self._give_up(inbound, str(fault), now)
+
+    async def _fetch_and_store(self, inbound: Inbound, now: datetime) -> Done:
+        begun = time.perf_counter()
+        if await self._store.is_done(inbound):
+            return Done(inbound, None)
+        items = await self._items(inbound)
+        fetched = time.perf_counter() - begun
+        _check_size(inbound, len(items))
+        rows = await self._analyse(items, inbound, now)
+        stored = await self._store.store(inbound, rows, now)
         return Done(inbound, rows if stored else None, fetched, time.perf_counter() - begun)
 
     async def _items(self, inbound: Inbound) -> list[bytes]:
@@ -139,11 +150,6 @@ class BatchProcessor:
         loop = asyncio.get_running_loop()
         stages = dict(self._options.stages)
         return await loop.run_in_executor(self._pool, analyse_batch, items, inbound.context, stages, now)
-
-    async def _again_or_give_up(self, inbound: Inbound, reason: str, retries: int, now: datetime) -> Outcome:
-        if retries + 1 < self._options.tries:
-            return Again(self._wait(retries), reason)
-        return await self._give_up(inbound, reason, now)
 
     async def _give_up(self, inbound: Inbound, reason: str, now: datetime) -> Outcome:
         await self._store.give_up(inbound, now)

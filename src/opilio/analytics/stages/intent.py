@@ -1,5 +1,6 @@
 """Intent: what the writer wants or does."""
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
@@ -69,25 +70,27 @@ class IntentClassifier(Protocol):
         """One intent per text, with the scores of all."""
 
 
-def _tables() -> dict[str, TwoTables[None]]:
-    listed: dict[str, list[tuple[str, None]]] = {}
+def _cues() -> TwoTables[tuple[str, ...]]:
+    """Each phrase with all the intents it is a cue for, so that one pass finds them all."""
+    listed: dict[str, tuple[str, ...]] = {}
     for entry in entries("intents.txt"):
-        listed.setdefault(entry.section, []).append((entry.text, None))
-    return {intent: TwoTables(phrases) for intent, phrases in listed.items()}
+        listed[entry.text] = (*listed.get(entry.text, ()), entry.section)
+    return TwoTables(listed.items())
 
 
-_CUES = _tables()
+_CUES = _cues()
 
 
 def features_of(document: Document) -> dict[str, float]:
     features = gram_features(document.tokens, document.language)
     features.update(polarity_features(document.polarity, document.tokens))
     features.update(_shape(document))
-    for intent, table in _CUES.items():
-        count = len(table.find(document.tokens, bare=document.bare))
-        if count:
-            features[f"#cue_{intent}"] = 1.0
-            features[f"#cues_{intent}"] = float(min(count, 3))
+    found = Counter(
+        intent for match in _CUES.find(document.tokens, bare=document.bare) for intent in match.value
+    )
+    for intent, count in found.items():
+        features[f"#cue_{intent}"] = 1.0
+        features[f"#cues_{intent}"] = float(min(count, 3))
     for flag in _SPAM_FLAGS.intersection(document.flags):
         features[f"#{flag}"] = 1.0
     return features

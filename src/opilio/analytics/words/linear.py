@@ -19,13 +19,9 @@ class LinearModel:
     version: str
 
     def probabilities(self, features: Mapping[str, float]) -> list[float]:
-        totals = [0.0] * len(self.classes)
         known = self.weights
-        for name, value in features.items():
-            row = known.get(name)
-            if row is not None:
-                for index, weight in enumerate(row):
-                    totals[index] += weight * value
+        rows = [(row, value) for name, value in features.items() if (row := known.get(name)) is not None]
+        totals = [sum([row[index] * value for row, value in rows]) for index in range(len(self.classes))]
         return softmax(totals)
 
 

@@ -29,12 +29,8 @@ class AnalyticsMetrics:
             ["platform", "error_code", "error_category"],
             registry=registry,
         )
-        self._success = Gauge(
-            "success_rate", "Share of recent items that did well.", ["platform"], registry=registry
-        )
-        self._error = Gauge(
-            "error_rate", "Share of recent items that failed.", ["platform"], registry=registry
-        )
+        self._success = _gauge("success_rate", "Share of recent items that did well.", registry)
+        self._error = _gauge("error_rate", "Share of recent items that failed.", registry)
         self._whole = Histogram(
             "event_processing_duration",
             "Seconds for a batch.",
@@ -76,3 +72,8 @@ class AnalyticsMetrics:
         if good + bad:
             self._success.labels(platform).set(good / (good + bad))
             self._error.labels(platform).set(bad / (good + bad))
+
+
+def _gauge(name: str, meaning: str, registry: CollectorRegistry) -> Gauge:
+    """Where processes share a folder of figures, the newest word counts."""
+    return Gauge(name, meaning, ["platform"], registry=registry, multiprocess_mode="mostrecent")

@@ -1,25 +1,25 @@
 """The analytics role: collected batches become rows."""
 
 import asyncio
-import time
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 
+from prometheus_client import REGISTRY
+
 from opilio.adapters.buckets import Buckets
+from opilio.analytics.metrics import AnalyticsMetrics
 from opilio.analytics.processing import (
     Again,
     BatchProcessor,
     Done,
     NotMine,
-    Outcome,
     Poison,
     ProcessingOptions,
 )
 from opilio.analytics.storing import BatchStore
 from opilio.bus import Ack, DeadLetter, Hold, Message, Retry, Verdict
 from opilio.contracts.topology import COLLECTED_QUEUE
-from opilio.runtime import metrics
 from opilio.runtime.bootstrap import Opilio, open_bus
 from opilio.runtime.loops import Counts, Loop, Work, run_loops
 from opilio.runtime.settings import Settings
@@ -35,7 +35,7 @@ async def serve(opilio: Opilio, stop: asyncio.Event) -> None:
     with ProcessPoolExecutor(max_workers=workers) if workers else nullcontext() as pool:
         processor = BatchProcessor(store, Buckets(settings.blobs), _options(settings), pool=pool)
         async with open_bus(settings, opilio.database) as bus:
-            handler = Handler(processor)
+            handler = Handler(processor, AnalyticsMetrics(REGISTRY))
             consumers = [
                 await bus.consume(COLLECTED_QUEUE, handler.handle, prefetch=1) for _ in range(AT_ONCE)
             ]
@@ -56,13 +56,13 @@ def _options(settings: Settings) -> ProcessingOptions:
 class Handler:
     """What the bus must do with a message, and what the metrics learn from it."""
 
-    def __init__(self, processor: BatchProcessor) -> None:
+    def __init__(self, processor: BatchProcessor, metrics: AnalyticsMetrics) -> None:
         self._processor = processor
+        self._metrics = metrics
 
     async def handle(self, message: Message) -> Verdict:
-        begun = time.perf_counter()
         outcome = await self._processor.process(message.body, message.headers, retries=message.retries)
-        _count(outcome, time.perf_counter() - begun)
+        self._metrics.observe(outcome)
         match outcome:
             case Done():
                 return Ack()
@@ -72,18 +72,6 @@ class Handler:
                 return DeadLetter(reason)
             case NotMine(reason):
                 return Hold(reason)
-
-
-def _count(outcome: Outcome, seconds: float) -> None:
-    if not isinstance(outcome, Done):
-        return
-    platform = outcome.inbound.context.platform or "unknown"
-    metrics.EVENTS_RECEIVED.labels(platform).inc()
-    metrics.EVENT_PROCESSING_DURATION.labels(platform).observe(seconds)
-    if outcome.rows is None:
-        return
-    metrics.BATCH_FETCH_DURATION.labels(platform).observe(outcome.fetch_seconds)
-    metrics.count_items(platform, outcome.rows.counts.succeeded, outcome.rows.errors_by_code)
 
 
 def _keeper(store: BatchStore, settings: Settings) -> Work:

@@ -26,7 +26,6 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 import opilio
-from opilio.contracts.codes import category_of
 from opilio.contracts.management import Stats
 from opilio.insights.crawl import CrawlInsights
 from opilio.runtime.counters import SHARED_FOLDER
@@ -70,13 +69,19 @@ COUNTED = (
     _counter("jobs_retried", "Crawls that failed or expired and will be tried again."),
     _counter("bot_pulls", "Pulls by bots, with or without jobs."),
     Metric("crawl_duration_seconds", "histogram", "How long crawls took, as bots report it."),
+    _counter("loop_runs", "Rounds of background work.", "loop"),
+    _counter("loop_errors", "Rounds of background work that failed and are tried again.", "loop"),
+    _gauge("loop_last_success_timestamp_seconds", "When background work last succeeded.", "loop"),
+)
+# Counted by `opilio.analytics.metrics`; told here, so that one page tells all.
+ANALYSED = (
     _counter("events_received", "Batches that analytics took in.", "platform"),
     _counter("items_processed", "Items of batches that were analysed, error items included.", "platform"),
     _counter(
         "errors_by_code", "Error items, by code and category.", "platform", "error_code", "error_category"
     ),
-    _gauge("success_rate", "Share of the items that were analysed, since the process began.", "platform"),
-    _gauge("error_rate", "Share of the items that were errors, since the process began.", "platform"),
+    _gauge("success_rate", "Share of the items that were analysed.", "platform"),
+    _gauge("error_rate", "Share of the items that were errors.", "platform"),
     Metric(
         "event_processing_duration",
         "histogram",
@@ -84,9 +89,6 @@ COUNTED = (
         ("platform",),
     ),
     Metric("batch_fetch_duration", "histogram", "Seconds that fetching a batch took.", ("platform",)),
-    _counter("loop_runs", "Rounds of background work.", "loop"),
-    _counter("loop_errors", "Rounds of background work that failed and are tried again.", "loop"),
-    _gauge("loop_last_success_timestamp_seconds", "When background work last succeeded.", "loop"),
 )
 READ = (
     _gauge("queue_depth", "Jobs that a bot could get now.", "queue"),
@@ -102,7 +104,7 @@ READ = (
     _gauge("database_up", "1 while PostgreSQL answers, else 0."),
     _gauge("opilio_build_info", "Always 1; its label is the version.", "version"),
 )
-ALL = (*COUNTED, *READ)
+ALL = (*COUNTED, *ANALYSED, *READ)
 _BY_NAME = {metric.name: metric for metric in ALL}
 
 
@@ -124,32 +126,9 @@ JOBS_EXPIRED: Counter = _made("jobs_expired")
 JOBS_RETRIED: Counter = _made("jobs_retried")
 BOT_PULLS: Counter = _made("bot_pulls")
 CRAWL_DURATION: Histogram = _made("crawl_duration_seconds")
-EVENTS_RECEIVED: Counter = _made("events_received")
-ITEMS_PROCESSED: Counter = _made("items_processed")
-ERRORS_BY_CODE: Counter = _made("errors_by_code")
-SUCCESS_RATE: Gauge = _made("success_rate")
-ERROR_RATE: Gauge = _made("error_rate")
-EVENT_PROCESSING_DURATION: Histogram = _made("event_processing_duration")
-BATCH_FETCH_DURATION: Histogram = _made("batch_fetch_duration")
 LOOP_RUNS: Counter = _made("loop_runs")
 LOOP_ERRORS: Counter = _made("loop_errors")
 LOOP_LAST_SUCCESS: Gauge = _made("loop_last_success_timestamp_seconds")
-
-
-_items: dict[str, tuple[int, int]] = {}
-
-
-def count_items(platform: str, good: int, errors: dict[str, int]) -> None:
-    """What came of a batch; the rates are those of this process."""
-    bad = sum(errors.values())
-    before_good, before_bad = _items.get(platform, (0, 0))
-    _items[platform] = good, bad = good + before_good, bad + before_bad
-    ITEMS_PROCESSED.labels(platform).inc(good + bad - before_good - before_bad)
-    for code, items in errors.items():
-        ERRORS_BY_CODE.labels(platform, code, category_of(code)).inc(items)
-    if good + bad:
-        SUCCESS_RATE.labels(platform).set(good / (good + bad))
-        ERROR_RATE.labels(platform).set(bad / (good + bad))
 
 
 async def render(insights: CrawlInsights) -> bytes:

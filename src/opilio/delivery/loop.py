@@ -41,7 +41,10 @@ class Loop:
             while True:
                 self._woken.clear()
                 try:
-                    listener = listener or await self._db.listen(self._channels, lambda _c, _p: self.wake())
+                    if self._channels and listener is None:
+                        listener = await self._db.listen(
+                            self._channels, lambda _channel, _payload: self.wake()
+                        )
                     wait = await self._step()
                     trouble = 0
                 except Exception:

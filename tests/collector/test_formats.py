@@ -4,9 +4,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from collector.samples import analyzed, encoded, item, v2
-from opilio.collector.checks import DESCRIPTIONS, RULES
 from opilio.collector.formats import Envelope, Unreadable, fallback, read
 from opilio.collector.result import Analysis, Result
+from opilio.contracts.consistency import DESCRIPTIONS, RULES
 
 
 def read_it(body, **envelope):

@@ -68,7 +68,7 @@ class RabbitBus:
     async def connection(self) -> AbstractConnection:
         """The open connection, or a new one with the topology declared."""
         async with self._opening:
-            if self._connection is None or self._connection.is_closed:
+            if self._connection is None or not _is_open(self._connection):
                 self._publishing = None
                 self._connection = await self._open()
             return self._connection
@@ -309,6 +309,11 @@ class _ConsumingChannel:
         if self.tag is not None and not self.channel.is_closed:
             underlay = await self.channel.get_underlay_channel()
             await underlay.basic_cancel(self.tag)
+
+
+def _is_open(connection: AbstractConnection) -> bool:
+    """`is_closed` tells of our own closing alone; when the broker ended it, `connected` is cleared."""
+    return connection.connected.is_set() and not connection.is_closed
 
 
 def _properties(message: Outgoing) -> Basic.Properties:

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from opilio.collector import checks
 from opilio.collector.result import Analysis, Result, digest
+from opilio.contracts import consistency as checks
 from opilio.contracts.collector import ANALYZE_RESULT, Attempt, Count, LimitInfo, ResultError, Stats
 
 _RESULT_KEY = re.compile(r"crawler\.([^.]+)\.result")

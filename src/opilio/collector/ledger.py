@@ -5,11 +5,11 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from opilio.adapters.postgres import Database, Row, Session
-from opilio.collector.checks import DESCRIPTIONS
 from opilio.collector.config import Config
 from opilio.collector.postgres_state import sql
 from opilio.collector.result import Result
 from opilio.collector.task import Decision, Effect, State, Task, decide
+from opilio.contracts.consistency import DESCRIPTIONS
 
 Key: TypeAlias = tuple[str, str]
 _MOVES = frozenset({Effect.SETTLED, Effect.RETRIED})

@@ -1,4 +1,4 @@
-"""The consistency rules of results, each with the name it has in warnings and metrics."""
+"""The consistency rules of results, each with the name it has in warnings, metrics and the conformance kit."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,0 +1,153 @@
+"""`opilio crawler`: simulated platforms, and a check of crawlers written by others."""
+
+import asyncio
+import signal
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from opilio.cli.context import open_database, run_async, settings
+from opilio.cli.output import Json, JsonLines, note, print_json, print_table
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+    from opilio.contracts.collector import CrawlerResult, CrawlTask
+
+app = typer.Typer(
+    no_args_is_help=True, help="Crawlers of platforms: simulated ones, and checks of real ones."
+)
+Amqp = Annotated[
+    str | None,
+    typer.Option("--amqp-url", envvar="OPILIO_AMQP_URL", help="RabbitMQ; the embedded bus without it."),
+]
+
+
+@app.command()
+def simulate(
+    platform: Annotated[
+        list[str] | None, typer.Option(help="tiktok, youtube; may stand several times.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed brings the same posts and the same troubles.")] = 7,
+    calm: Annotated[bool, typer.Option("--calm", help="No failures, no delays, no repetitions.")] = False,
+    at_once: Annotated[int, typer.Option(min=1, max=100, help="Tasks crawled at once.")] = 4,
+    amqp_url: Amqp = None,
+    as_json: JsonLines = False,
+) -> None:
+    """Answer tasks with seeded posts, as a platform's crawler would, until Ctrl-C."""
+    run_async(_simulate(platform or ["tiktok", "youtube"], seed, calm, at_once, amqp_url, as_json))
+
+
+async def _simulate(
+    platforms: list[str], seed: int, calm: bool, at_once: int, amqp_url: str | None, as_json: bool
+) -> None:
+    from opilio.adapters.blobs import open_store
+    from opilio.crawler.simulator import Calm, Platform, SimulatedCrawler, Troubles
+
+    class Telling(SimulatedCrawler):
+        """Says what it does, beside doing it."""
+
+        async def crawl(self, task: "CrawlTask") -> "CrawlerResult":
+            result = await super().crawl(task)
+            _say(task, result, as_json)
+            return result
+
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    current = settings()
+    async with AsyncExitStack() as stack:
+        link = await _link(stack, amqp_url or current.amqp_url, platforms)
+        store: ObjectStore = open_store(current.blobs)
+        note(f"simulating {', '.join(platforms)} with seed {seed}; Ctrl-C ends it")
+        crawlers = [
+            Telling(
+                Platform(name, seed),
+                link,
+                store,
+                troubles=Calm if calm else Troubles(),
+                bucket=_bucket(current.blobs),
+                at_once=at_once,
+            )
+            for name in platforms
+        ]
+        await asyncio.gather(*(crawler.run(stop) for crawler in crawlers))
+
+
+async def _link(stack: AsyncExitStack, amqp_url: str | None, platforms: list[str]) -> Any:
+    """RabbitMQ where there is one; else the tables of the embedded instance, found by its data directory."""
+    if amqp_url is not None:
+        from opilio.crawler import AmqpLink
+
+        link = await AmqpLink.connect(amqp_url)
+        stack.push_async_callback(link.close)
+        return link
+    from opilio.adapters.local_bus import LocalBus
+    from opilio.contracts.topology import PLATFORMS, topology
+
+    database = await stack.enter_async_context(open_database())
+    bus = await LocalBus.connect(database, topology(dict.fromkeys([*PLATFORMS, *platforms])))
+    stack.push_async_callback(bus.close)
+    return bus
+
+
+def _bucket(blobs_url: str) -> str:
+    """The first part of a batch's path; a local store is one bucket, and takes any name."""
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(blobs_url)
+    return parts.netloc if parts.scheme == "s3" else "crawl-data"
+
+
+def _say(task: "CrawlTask", result: "CrawlerResult", as_json: bool) -> None:
+    told = {
+        "platform": task.platform,
+        "job_id": task.job_id,
+        "attempt": task.attempt,
+        "success": result.success,
+    }
+    told |= {"stats": result.stats, "error": result.error}
+    if as_json:
+        print_json(told)
+        return
+    assert result.stats is not None
+    outcome = (
+        f"{result.stats.successful} posts, {result.stats.failed} failed"
+        if result.success
+        else f"{result.error}"
+    )
+    print(f"{task.platform:<8} {task.job_id} (attempt {task.attempt}): {outcome}", flush=True)
+
+
+@app.command()
+def check(
+    platform: Annotated[str, typer.Option(help="The platform that the crawler serves.")],
+    amqp_url: Annotated[
+        str,
+        typer.Option(
+            "--amqp-url", envvar="OPILIO_AMQP_URL", help="The broker that the crawler is connected to."
+        ),
+    ],
+    keyword: Annotated[str, typer.Option(help="A keyword that the platform has posts for.")] = "iphone",
+    patience: Annotated[float, typer.Option(min=1, help="Seconds to wait for each answer.")] = 120,
+    as_json: Json = False,
+) -> None:
+    """Send tasks to a running crawler and name every rule of the contract that it breaks."""
+    from opilio.adapters.blobs import open_store
+    from opilio.crawler.conformance import Kit
+
+    async def work() -> Any:
+        return await Kit(amqp_url, platform, store=open_store(settings().blobs), patience=patience).run(
+            keyword
+        )
+
+    breaches = run_async(work())
+    if as_json:
+        print_json(breaches)
+    else:
+        print_table(
+            ("rule", "task", "what"), [(b.rule, b.task, b.what) for b in breaches], "every rule is kept"
+        )
+    if breaches:
+        raise typer.Exit(1)

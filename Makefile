@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 ARGS ?=
 
-.PHONY: help setup run test lint format lock bench docs reference screenshots clean components
+.PHONY: help setup run test lint format lock bench docs reference screenshots words clean components
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -49,6 +49,12 @@ lock: ## Renew requirements.lock from pyproject.toml
 
 bench: setup components ## Measure, as ratios in one run (BENCH=name for one of them)
 	@$(BIN)/python -m bench $(BENCH)
+
+screenshots: setup ## Every page of the dashboard in both themes, into screenshots/
+	@$(BIN)/python -m pytest tests/dashboard/screenshots.py -q
+
+words: setup ## Add new texts of the dashboard to its catalogues
+	@$(BIN)/python assets/words.py
 
 docs: setup ## Build the documentation site into site/
 	@$(BIN)/zensical build --clean

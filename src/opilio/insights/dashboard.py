@@ -102,7 +102,7 @@ class PolicyFilter(msgspec.Struct, kw_only=True, frozen=True):
     host: str | None = None
     q: str | None = None
     queue: str | None = None
-    hot: bool | None = None
+    is_hot: bool | None = None
     failing: bool | None = None
     due: bool | None = None
     label_key: str | None = None

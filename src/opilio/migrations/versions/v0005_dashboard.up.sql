@@ -1,10 +1,10 @@
 -- Charts read one narrow row a minute, however many jobs ended in it.
 create table figure_minute (
   minute       timestamptz primary key,
-  pending      int not null,               -- as seen when the minute was over
-  locked       int not null,
-  due          int not null,
-  bots_alive   int not null,
+  pending      int,                        -- as seen when the minute was over, if somebody looked
+  locked       int,
+  due          int,
+  bots_alive   int,
   done         int not null,               -- what ended in it
   failed       int not null,
   expired      int not null,

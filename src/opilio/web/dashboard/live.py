@@ -65,6 +65,11 @@ class Viewer:
         self._beat = beat
         self._news.set()
 
+    def greet(self, beat: Beat) -> None:
+        """A look from before this viewer came: figures at once, but nothing to compare with."""
+        self._beat = beat
+        self._news.set()
+
     async def next(self) -> tuple[Beat, bool]:
         await self._news.wait()
         self._news.clear()
@@ -81,18 +86,24 @@ class Live:
         self._tick = tick
         self._viewers: set[Viewer] = set()
         self._task: asyncio.Task[None] | None = None
-        self._last: tuple[float, Pulse] | None = None
+        self._last: tuple[float, Beat] | None = None
         self.looks = 0
 
     async def pulse(self) -> Pulse:
         """The newest look if it is fresh, so that a page need not look again."""
-        if self._last and self._last[0] > time.monotonic() - self._tick:
-            return self._last[1]
-        return (await self._look()).pulse or await self._figures.pulse()
+        fresh = self._fresh()
+        return (fresh or await self._look()).pulse or await self._figures.pulse()
+
+    def _fresh(self) -> Beat | None:
+        if self._last is None or self._last[0] < time.monotonic() - self._tick:
+            return None
+        return self._last[1]
 
     @contextmanager
     def watching(self, jobs: Iterable[UUID], policies: Iterable[UUID]) -> Iterator[Viewer]:
         viewer = Viewer(frozenset(jobs), frozenset(policies))
+        if fresh := self._fresh():
+            viewer.greet(fresh)
         self._viewers.add(viewer)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
@@ -119,8 +130,9 @@ class Live:
         except _AWAY as error:
             _log.warning("the dashboard cannot see the database", error=str(error))
             return Beat(None, fault=str(error) or type(error).__name__)
-        self._last = (time.monotonic(), pulse)
-        return Beat(pulse, marks=marks)
+        beat = Beat(pulse, marks=marks)
+        self._last = (time.monotonic(), beat)
+        return beat
 
     async def close(self) -> None:
         if self._task is not None:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,16 +63,12 @@ class Tree:
         raise LookupError(name)
 
     def kill_role(self, name: str) -> None:
-        try:
+        with suppress(LookupError, psutil.NoSuchProcess):  # it is down already, which is as good
             self.role(name).kill()
-        except (LookupError, psutil.NoSuchProcess):
-            pass  # it is down already, which is as good
 
     def kill_postgres(self) -> None:
-        try:
+        with suppress(OSError, ValueError):
             os.kill(self.postmaster, signal.SIGKILL)
-        except (OSError, ValueError):
-            pass
 
 
 @pytest.fixture

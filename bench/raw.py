@@ -44,7 +44,7 @@ def script(batch: int) -> str:
     take = filled(QUERIES.take_jobs, job_ids=ids, now="null")
     finish = filled(
         QUERIES.finish_jobs,
-        job_ids=ids, policy_ids=policies, host_ids=hosts, states=same("'done'", "text", batch),
+        job_ids=ids, policy_ids=policies, states=same("'done'", "text", batch),
         by=same("'bot bench'", "text", batch), reasons=same("'result accepted'", "text", batch),
         errors=nothing["text"], error_codes=nothing["text"],
         next_runs=same("(now() + interval '1 day')", "timestamptz", batch),
@@ -54,8 +54,6 @@ def script(batch: int) -> str:
         currencies=same("'USD'", "text", batch), titles=same("'A lamp'", "text", batch),
         in_stocks=same("true", "boolean", batch), datas=nothing["jsonb"], html_hashes=nothing["text"],
         durations=same("0.8", "float8", batch), html_bodies=nothing["text"], html_blobs=nothing["text"],
-        last_prices=same("19.99", "numeric", batch), last_currencies=same("'USD'", "text", batch),
-        last_titles=same("'A lamp'", "text", batch), last_in_stocks=same("true", "boolean", batch),
         last_datas=nothing["jsonb"], digests=same("'\\x00112233445566778899aabbccddeeff'", "bytea", batch),
         answers=same("'" + ANSWER + "'", "jsonb", batch),
         event_types=same("'crawl.job.completed'", "text", batch),

@@ -30,9 +30,11 @@ class Change:
 
 def tracked(data: Mapping[str, Any] | None) -> dict[str, Scalar]:
     """The plain values at the top of `data`; nested ones have no single value to compare."""
+    if not data:
+        return {}
     plain = {
         key: value[:_LONGEST_TEXT] if isinstance(value, str) else value
-        for key, value in (data or {}).items()
+        for key, value in data.items()
         if value is None or isinstance(value, str | int | float | bool | Decimal)
     }
     return dict(sorted(plain.items())[:_MOST_FIELDS])
@@ -51,22 +53,15 @@ def changes(old: Values, new: Values) -> list[Change]:
     return [Change(name, was, now) for name, was, now in pairs if now is not None and not _same(was, now)]
 
 
-def merged(old: Values, new: Values) -> Values:
-    """The last known values after this crawl."""
-    return Values(
-        price=old.price if new.price is None else new.price,
-        currency=old.currency if new.currency is None else new.currency,
-        title=old.title if new.title is None else new.title,
-        in_stock=old.in_stock if new.in_stock is None else new.in_stock,
-        data=_remembered(tracked(old.data), tracked(new.data)) or None,
-    )
-
-
-def _remembered(old: dict[str, Scalar], new: dict[str, Scalar]) -> dict[str, Scalar]:
-    """The new values, and old ones that were not reported as far as there is room: pages may invent keys for ever."""
-    known = {key: value for key, value in new.items() if value is not None}
-    unsaid = [(key, value) for key, value in old.items() if key not in known]
-    return known | dict(unsaid[: _MOST_FIELDS - len(known)])
+def remembered(old: Values, new: Values) -> dict[str, Scalar] | None:
+    """The plain values of `data` after this crawl: the new ones, and old ones that were not reported as far as there
+    is room, because pages may invent keys for ever. The other fields keep their last known value in the database.
+    """
+    if not new.data:
+        return None
+    known = {key: value for key, value in tracked(new.data).items() if value is not None}
+    unsaid = [(key, value) for key, value in tracked(old.data).items() if key not in known]
+    return known | dict(unsaid[: _MOST_FIELDS - len(known)]) or None
 
 
 def _same(was: Scalar, now: Scalar) -> bool:

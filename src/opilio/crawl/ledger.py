@@ -28,7 +28,7 @@ class Finish:
     reason: str
     event_type: str
     event: Any
-    last: Values
+    last_data: Any = None
     error: str | None = None
     error_code: str | None = None
     result: "Result | None" = None
@@ -136,7 +136,6 @@ def _finishes(ends: Sequence[Finish]) -> dict[str, list[Any]]:
     return {
         "job_ids": [e.row["job_id"] for e in ends],
         "policy_ids": [e.row["policy_id"] for e in ends],
-        "host_ids": [e.row["host_id"] for e in ends],
         "states": [e.verdict.state for e in ends],
         "by": [e.by for e in ends],
         "reasons": [e.reason for e in ends],
@@ -156,11 +155,7 @@ def _finishes(ends: Sequence[Finish]) -> dict[str, list[Any]]:
         "durations": [r.duration if r else None for r in results],
         "html_bodies": [r.html_body if r else None for r in results],
         "html_blobs": [r.html_blob if r else None for r in results],
-        "last_prices": [e.last.price for e in ends],
-        "last_currencies": [e.last.currency for e in ends],
-        "last_titles": [e.last.title for e in ends],
-        "last_in_stocks": [e.last.in_stock for e in ends],
-        "last_datas": [e.last.data for e in ends],
+        "last_datas": [e.last_data for e in ends],
         "digests": [e.digest for e in ends],
         "answers": [_raw(e.answer) for e in ends],
         "event_types": [e.event_type for e in ends],

@@ -16,7 +16,7 @@ from opilio.contracts import events
 from opilio.contracts.bot_api import DoneAnswer, FailedAnswer, HeartbeatAnswer, ReleaseAnswer, RetryAnswer
 from opilio.contracts.codes import ErrorCode, worth_retrying
 from opilio.crawl import retry, submission
-from opilio.crawl.history import Values, changes, merged
+from opilio.crawl.history import Values, changes, remembered
 from opilio.crawl.job import MAX_EXTENSION, State
 from opilio.crawl.ledger import QUERIES, Finish, LateResult, Ledger, Result, Return, Step
 from opilio.crawl.politeness import cool_down
@@ -139,7 +139,7 @@ class Settling:
                 reason="result accepted",
                 event_type=events.JOB_COMPLETED,
                 event=_completed(row, sent, result_id, [change.field for change in changed]),
-                last=merged(before, sent.values),
+                last_data=remembered(before, sent.values),
                 result=Result(
                     result_id=result_id,
                     bot_id=sent.claim.bot_id,
@@ -194,7 +194,6 @@ class Settling:
                 reason=why,
                 event_type=events.JOB_FAILED,
                 event=_failed(row, verdict, sent.error_msg, sent.error_code),
-                last=_last_values(row),
                 error=sent.error_msg,
                 error_code=sent.error_code,
                 digest=sent.claim.digest,
@@ -314,7 +313,6 @@ class Settling:
                 reason=reason,
                 event_type=events.JOB_FAILED,
                 event=_failed(row, verdict, reason, row["last_error_code"]),
-                last=_last_values(row),
                 error=reason,
             )
         )

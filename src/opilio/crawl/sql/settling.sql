@@ -32,15 +32,14 @@ select coalesce(:now::timestamptz, now());
 -- Ends jobs: out of the hot table into the archive, result stored, policy rescheduled, event written: all or nothing.
 with input as materialized (
   select * from unnest(
-    :job_ids::uuid[], :policy_ids::uuid[], :host_ids::int[], :states::text[], :by::text[], :reasons::text[],
+    :job_ids::uuid[], :policy_ids::uuid[], :states::text[], :by::text[], :reasons::text[],
     :errors::text[], :error_codes::text[], :next_runs::timestamptz[], :failure_counts::int[], :error_rates::real[],
     :result_ids::uuid[], :bots::text[], :prices::numeric[], :currencies::text[], :titles::text[], :in_stocks::boolean[],
     :datas::jsonb[], :html_hashes::text[], :durations::float8[], :html_bodies::text[], :html_blobs::text[],
-    :last_prices::numeric[], :last_currencies::text[], :last_titles::text[], :last_in_stocks::boolean[], :last_datas::jsonb[],
-    :digests::bytea[], :answers::jsonb[], :event_types::text[], :subjects::text[], :events::jsonb[]) as i(
-    job_id, policy_id, host_id, state, by, reason, error, error_code, next_run_at, failure_count, error_rate,
+    :last_datas::jsonb[], :digests::bytea[], :answers::jsonb[], :event_types::text[], :subjects::text[], :events::jsonb[]) as i(
+    job_id, policy_id, state, by, reason, error, error_code, next_run_at, failure_count, error_rate,
     result_id, bot_id, price, currency, title, in_stock, data, html_hash, duration, html_body, html_blob,
-    last_price, last_currency, last_title, last_in_stock, last_data, digest, answer, event_type, subject, event)),
+    last_data, digest, answer, event_type, subject, event)),
 clock as (select coalesce(:now::timestamptz, now()) as at),
 gone as (
   delete from job_active j using input i where j.job_id = i.job_id returning j.*),
@@ -69,8 +68,9 @@ remembered as (
     last_success_at = case when i.result_id is not null then clock.at else s.last_success_at end,
     last_failed_at = case when i.result_id is null then clock.at else s.last_failed_at end,
     last_result_id = coalesce(i.result_id, s.last_result_id),
-    last_price = i.last_price, last_currency = i.last_currency, last_title = i.last_title,
-    last_in_stock = i.last_in_stock, last_data = i.last_data
+    last_price = coalesce(i.price, s.last_price), last_currency = coalesce(i.currency, s.last_currency),
+    last_title = coalesce(i.title, s.last_title), last_in_stock = coalesce(i.in_stock, s.last_in_stock),
+    last_data = coalesce(i.last_data, s.last_data)
   from input i cross join clock where s.policy_id = i.policy_id
   returning s.policy_id, s.enabled, i.next_run_at),
 rescheduled as (

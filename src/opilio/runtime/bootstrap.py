@@ -22,7 +22,7 @@ from opilio.crawl.retention import Retention
 from opilio.crawl.scheduling import Scheduling
 from opilio.crawl.settling import Settling
 from opilio.delivery import address
-from opilio.delivery.dead_letters import DeadLetters
+from opilio.delivery.dead_letters import DeadLetters, Forget
 from opilio.delivery.endpoints import Webhooks
 from opilio.delivery.events import Events
 from opilio.delivery.routing import Route, to_broker, to_local_bus
@@ -106,7 +106,7 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
         insights=CrawlInsights(database, rules=rules, fleet=fleet),
         webhooks=Webhooks(database, allow=settings.webhook_allow, clock=clock),
         events=Events(database),
-        dead_letters=DeadLetters(database, route_to_bus(settings, database)),
+        dead_letters=DeadLetters(database, route_to_bus(settings, database), _forget(settings)),
         projects=open_projects(
             database,
             settings.collector,
@@ -125,13 +125,29 @@ async def open_bus(settings: Settings, database: Database) -> AsyncIterator[Loca
     """RabbitMQ where it is configured, else the tables of the database."""
     bus: LocalBus | RabbitBus
     if settings.amqp_url is not None:
-        bus = await RabbitBus.connect(settings.amqp_url, settings.topology)
+        bus = RabbitBus(settings.amqp_url, settings.topology)  # connects when it is first used, and waits
     else:
         bus = await LocalBus.connect(database, settings.topology)
     try:
         yield bus
     finally:
         await bus.close()
+
+
+def _forget(settings: Settings) -> Forget | None:
+    """Takes a dead letter that was sent again out of the broker's own queue too."""
+    url = settings.amqp_url
+    if url is None:
+        return None
+
+    async def forget(queue: str, dead_letter_id: str) -> bool:
+        bus = RabbitBus(url, settings.topology)
+        try:
+            return await bus.remove(queue, dead_letter_id)
+        finally:
+            await bus.close()
+
+    return forget
 
 
 def route_to_bus(settings: Settings, database: Database) -> Route:

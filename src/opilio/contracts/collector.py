@@ -112,6 +112,7 @@ class AnalyzeResult(msgspec.Struct, kw_only=True):
     batch_size: Count
     success_count: Count
     error_count: Count
+    platform: str | msgspec.UnsetType = msgspec.UNSET  # both platforms have a batch 1 of the same job
 
 
 class CollectedBatch(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -99,7 +99,7 @@ class FlatResult(msgspec.Struct, kw_only=True, omit_defaults=True):
     metrics: dict[str, Any] = {}
     error_code: str | None = None
     error_message: str | None = None
-    attempt: Attempt = 1
+    attempt: Attempt | None = None
     emitted_at: datetime | None = None
 
 

@@ -87,7 +87,7 @@ def read(body: bytes, envelope: Envelope) -> Read:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Unreadable(f"cannot be decoded: {error}") from None
     if _is_analysis(message, envelope):
-        return _analysis(message)
+        return _analysis(message, envelope)
     if message.success is not UNSET:
         return _crawl_result(message, envelope, body)
     if message.status is not UNSET:
@@ -103,7 +103,7 @@ def _is_analysis(message: _Any, envelope: Envelope) -> bool:
     return told or (message.success_count is not UNSET and message.success is UNSET)
 
 
-def _analysis(message: _Any) -> Analysis:
+def _analysis(message: _Any, envelope: Envelope) -> Analysis:
     if message.task_type != ANALYZE_RESULT:
         raise Unreadable(f"task_type must be {ANALYZE_RESULT!r}, not {_shown(message.task_type)}")
     if not message.project_id or not message.job_id:
@@ -115,6 +115,7 @@ def _analysis(message: _Any) -> Analysis:
         job_id=_storable(message.job_id, "job_id"),
         success_count=message.success_count,
         error_count=message.error_count,
+        platform=_storable((message.platform or envelope.header("x-platform") or "").lower(), "platform"),
         violations=checks.of_analysis(message.batch_size, message.success_count, message.error_count),
     )
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from importlib.resources import files
 from typing import Any
 
-from redis.asyncio import Redis
+from redis.asyncio import BlockingConnectionPool, Redis
 from redis.exceptions import RedisError
 
 from opilio.collector.counting import Tally
@@ -42,7 +42,11 @@ class RedisState:
 
     @classmethod
     def connect(cls, url: str) -> "RedisState":
-        return cls(Redis.from_url(url, decode_responses=True, health_check_interval=30))
+        """Callers wait for one of a few connections, instead of being refused when all are taken."""
+        pool = BlockingConnectionPool.from_url(
+            url, max_connections=32, timeout=10, decode_responses=True, health_check_interval=30
+        )
+        return cls(Redis.from_pool(pool))
 
     def _script(self, name: str) -> Any:
         source = files("opilio.collector").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")

@@ -5,6 +5,7 @@ every answer that a bot got still holds.
 """
 
 import asyncio
+import contextlib
 import os
 import random
 import signal
@@ -62,16 +63,12 @@ class Tree:
         raise LookupError(name)
 
     def kill_role(self, name: str) -> None:
-        try:
+        with contextlib.suppress(LookupError, psutil.NoSuchProcess):  # down already is as good
             self.role(name).kill()
-        except (LookupError, psutil.NoSuchProcess):
-            pass  # it is down already, which is as good
 
     def kill_postgres(self) -> None:
-        try:
+        with contextlib.suppress(OSError, ValueError):
             os.kill(self.postmaster, signal.SIGKILL)
-        except (OSError, ValueError):
-            pass
 
 
 @pytest.fixture

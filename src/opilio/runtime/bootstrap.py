@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from opilio.access.entry import Entry
 from opilio.adapters.blobs import PageStore, open_store
 from opilio.adapters.local_bus import LocalBus
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
-from opilio.adapters.rabbitmq import RabbitBus
 from opilio.clock import Clock
 from opilio.collector.collector import open_projects
 from opilio.collector.projects import Projects
@@ -31,6 +31,9 @@ from opilio.insights.crawl import CrawlInsights
 from opilio.insights.dashboard import Figures, SavedViews
 from opilio.insights.projects import ProjectInsights
 from opilio.runtime.settings import Settings
+
+if TYPE_CHECKING:
+    from opilio.adapters.rabbitmq import RabbitBus
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +124,23 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
 
 
 @asynccontextmanager
-async def open_bus(settings: Settings, database: Database) -> AsyncIterator[LocalBus | RabbitBus]:
+async def open_bus(settings: Settings, database: Database) -> AsyncIterator["LocalBus | RabbitBus"]:
     """RabbitMQ where it is configured, else the tables of the database."""
     bus: LocalBus | RabbitBus
     if settings.amqp_url is not None:
-        bus = RabbitBus(settings.amqp_url, settings.topology)  # connects when it is first used, and waits
+        bus = _rabbit(settings.amqp_url, settings)  # connects when it is first used, and waits
     else:
         bus = await LocalBus.connect(database, settings.topology)
     try:
         yield bus
     finally:
         await bus.close()
+
+
+def _rabbit(url: str, settings: Settings) -> "RabbitBus":
+    from opilio.adapters.rabbitmq import RabbitBus  # noqa: PLC0415 - most processes never need it
+
+    return RabbitBus(url, settings.topology)
 
 
 def _forget(settings: Settings) -> Forget | None:
@@ -141,7 +150,7 @@ def _forget(settings: Settings) -> Forget | None:
         return None
 
     async def forget(queue: str, dead_letter_id: str) -> bool:
-        bus = RabbitBus(url, settings.topology)
+        bus = _rabbit(url, settings)
         try:
             return await bus.remove(queue, dead_letter_id)
         finally:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opilio import guarded_http
 from opilio.guarded_http import GuardedTransport
 from opilio.netguard import AllowList, is_public, literal_address, parse_allow
 

@@ -5,7 +5,6 @@ every answer that a bot got still holds.
 """
 
 import asyncio
-import contextlib
 import os
 import random
 import signal
@@ -13,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,11 +63,11 @@ class Tree:
         raise LookupError(name)
 
     def kill_role(self, name: str) -> None:
-        with contextlib.suppress(LookupError, psutil.NoSuchProcess):  # down already is as good
+        with suppress(LookupError, psutil.NoSuchProcess):  # it is down already, which is as good
             self.role(name).kill()
 
     def kill_postgres(self) -> None:
-        with contextlib.suppress(OSError, ValueError):
+        with suppress(OSError, ValueError):
             os.kill(self.postmaster, signal.SIGKILL)
 
 

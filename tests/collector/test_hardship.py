@@ -1,6 +1,7 @@
 """Outages, poison, and the way back: what must not cost a result."""
 
 import random
+from datetime import timedelta
 
 import asyncpg
 import pytest
@@ -10,8 +11,10 @@ from collector.world import QUICK
 from opilio.adapters.postgres import migrate
 from opilio.bus import Ack, DeadLetter, Message, Retry
 from opilio.collector.collector import open_projects
+from opilio.collector.forgetting import Forgetting
 from opilio.collector.intake import Intake
 from opilio.collector.postgres_state import PostgresState
+from opilio.collector.telling import Telling
 from opilio.contracts.projects import ProjectInput
 from opilio.errors import Unavailable
 
@@ -96,6 +99,16 @@ async def test_a_process_that_died_before_making_the_state_is_made_up_for(databa
     projects._state.open = opened
     assert await projects._dispatch.open_projects() == 1
     assert (await projects.state("p")).tasks_total == 2
+
+
+async def test_only_projects_that_are_long_done_are_forgotten(intake, database):
+    state = intake._state
+    await intake.take([a_message(v2(found=0, platform=p, job_id=f"proj123-brand-{n}")) for p in ("tiktok", "youtube") for n in (0, 1)])  # fmt: skip
+    await Telling(database, state, None).run_once()
+    assert await Forgetting(database, state).run_once() == {"forgotten": 0}
+    assert await Forgetting(database, state, kept=timedelta(0)).run_once() == {"forgotten": 1}
+    assert await Forgetting(database, state, kept=timedelta(0)).run_once() == {"forgotten": 0}
+    assert (await state.read("proj123")).status == "DONE"
 
 
 async def test_the_schema_goes_down_and_up_again(database_url):

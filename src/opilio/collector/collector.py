@@ -12,6 +12,7 @@ from opilio.adapters.postgres import Database
 from opilio.bus import Bus
 from opilio.collector.config import Config
 from opilio.collector.dispatch import Dispatch
+from opilio.collector.forgetting import Forgetting
 from opilio.collector.intake import Intake
 from opilio.collector.postgres_state import PostgresState
 from opilio.collector.projects import Projects
@@ -105,11 +106,13 @@ class Collector:
         self.sender = Sender(database, bus, self.state, self.dispatch, config)
         self.watchdog = Watchdog(database, bus, config)
         self.telling = Telling(database, self.state, report)
+        self.forgetting = Forgetting(database, self.state)
         self._unsent = unsent
         self.rounds = [
             Round("sender", self.sender.run_once, 5.0, unsent),
             Round("watchdog", self.watchdog.run_once, watchdog_interval, asyncio.Event()),
             Round("telling", self.telling.run_once, 1.0, changed, pace=0.1),
+            Round("forgetting", self.forgetting.run_once, 3_600.0, asyncio.Event()),
         ]
 
     async def run(self, stop: asyncio.Event) -> None:

@@ -61,6 +61,9 @@ class PostgresState:
 
         await self._db.transact(mark)
 
+    async def forget(self, project_ids: Sequence[str]) -> None:
+        await self._db.execute(sql.forget_counted, project_ids=list(project_ids))
+
     async def close(self) -> None:
         """Nothing of its own is open: the database belongs to the caller."""
 

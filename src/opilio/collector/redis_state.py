@@ -104,6 +104,13 @@ class RedisState:
                 await self._told(keys=keys, args=[change.project_id, change.version], client=pipe)
             await pipe.execute()
 
+    async def forget(self, project_ids: Sequence[str]) -> None:
+        with _reaching_redis():
+            pipe = self._redis.pipeline(transaction=False)
+            for project_id in project_ids:
+                pipe.unlink(counted_key(project_id))
+            await pipe.execute()
+
     async def close(self) -> None:
         await self._redis.aclose()
 

@@ -45,7 +45,7 @@ class Scheduling:
         created = due = 0
         while True:
             try:
-                row = await self._db.transact(self._create_some)
+                row = await self._db.transact(self._create_some, hot=True)
             except (
                 asyncpg.UniqueViolationError
             ):  # somebody ran a policy by hand in this very moment: look again

@@ -28,10 +28,10 @@ created as (
   cross join clock
   cross join lateral (select least(100, greatest(0, p.priority
       + (:overdue_points::int[])[1 + width_bucket(
-          extract(epoch from clock.at - coalesce(s.last_success_at, clock.at)) / (greatest(p.frequency_hours, 1e-6) * 3600),
+          extract(epoch from clock.at - coalesce(s.last_success_at, clock.at))::float8 / (greatest(p.frequency_hours, 1e-6) * 3600),
           :overdue_bands::float8[])]
       + (:error_points::int[])[1 + width_bucket(s.error_rate::float8, :error_bands::float8[])]
-      + (:hot_points::int[])[1 + width_bucket(p.hot::int::float8, :hot_bands::float8[])])) as priority) rated
+      + (:hot_points::int[])[1 + width_bucket(p.hot::int::float8, :hot_bands::float8[])])) as priority offset 0) rated  -- offset 0: once, though it is used twice
   where s.enabled and not exists (select 1 from job_active a where a.policy_id = due.policy_id)
   returning host_id, queue, priority, place),
 woken as (

@@ -1,0 +1,1 @@
+"""What Opilio costs, as ratios measured in one run on one machine: `python -m bench [name …]`."""

@@ -1,0 +1,36 @@
+"""Lists and runs benches: each is a module of this package with `async def main() -> Table`."""
+
+import asyncio
+import importlib
+import os
+import sys
+import time
+
+from bench.report import save, show
+
+BENCHES = ("pull_latency", "scheduling", "throughput", "peers", "startup")
+
+
+def run(name: str) -> None:
+    began = time.monotonic()
+    table = asyncio.run(importlib.import_module(f"bench.{name}").main())
+    show(table, seconds=time.monotonic() - began)
+    save(name, table)
+
+
+def main(wanted: list[str]) -> int:
+    unknown = set(wanted) - set(BENCHES)
+    if unknown:
+        print(
+            f"There is no bench {', '.join(sorted(unknown))}; there are {', '.join(BENCHES)}.",
+            file=sys.stderr,
+        )
+        return 2
+    os.environ.setdefault("PYTHONUNBUFFERED", "1")
+    for name in wanted or BENCHES:
+        run(name)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

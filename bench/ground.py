@@ -1,0 +1,107 @@
+"""The ground of the benches: an embedded server of their own, and databases filled by SQL."""
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from opilio.adapters.postgres import Database, migrate
+from opilio.adapters.postgres.embedded import EmbeddedPostgres
+from opilio.runtime.bootstrap import Opilio, wire
+from opilio.runtime.settings import load_settings
+
+
+@asynccontextmanager
+async def server() -> AsyncIterator[str]:
+    """A PostgreSQL as `opilio up` starts it: durable, with the same settings."""
+    folder = Path(tempfile.mkdtemp(prefix="opilio-bench-"))
+    postgres = EmbeddedPostgres(folder / "pg")
+    try:
+        yield postgres.start()
+    finally:
+        postgres.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def create_database(server_url: str, name: str) -> str:
+    connection = await asyncpg.connect(server_url)
+    try:
+        await connection.execute(f"drop database if exists {name} with (force)")
+        await connection.execute(f"create database {name}")
+    finally:
+        await connection.close()
+    return server_url.replace("/postgres?", f"/{name}?", 1)
+
+
+@asynccontextmanager
+async def opilio_on(url: str, **settings: Any) -> AsyncIterator[Opilio]:
+    """A wired Opilio on a migrated database, without a web server."""
+    folder = Path(tempfile.mkdtemp(prefix="opilio-bench-"))
+    await migrate.upgrade(url)
+    database = await Database.connect(url)
+    try:
+        yield wire(load_settings(data_dir=folder, database_url=url, **settings), database)
+    finally:
+        await database.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def run(url: str, sql: str, *args: Any) -> Any:
+    connection = await asyncpg.connect(url)
+    try:
+        if args:
+            return await connection.fetchval(sql, *args)
+        return await connection.execute(sql)
+    finally:
+        await connection.close()
+
+
+HOSTS = "insert into host (name) select 'shop' || n || '.example' from generate_series(1, $1::int) n"
+POLICIES = """
+insert into policy (url, host_id, frequency_hours, priority, max_retries, retry_backoff_minutes, timeout_minutes, job_queue)
+select 'https://shop' || h.host_id || '.example/product/' || n, h.host_id, 24, n % 101, 3, 5, 10, 'http'
+from generate_series(1, $1::int) n join host h on h.host_id = 1 + n % $2::int"""
+STATES = "insert into policy_state (policy_id, enabled, next_run_at) select policy_id, true, now() - interval '1 hour' from policy"
+DUE = "insert into policy_due (policy_id, due_at) select policy_id, next_run_at from policy_state"
+JOBS = """
+insert into job_active (policy_id, host_id, queue, place, priority, base_priority, max_retries, run_at, created_by)
+select p.policy_id, p.host_id, p.job_queue, 'free', p.priority, p.priority, p.max_retries, now(), 'scheduler' from policy p"""
+
+
+@asynccontextmanager
+async def without_indexes(connection: Any, *tables: str) -> AsyncIterator[None]:
+    """Filling is faster before the indexes are there; keys stay."""
+    found = await connection.fetch(
+        "select indexname, indexdef from pg_indexes where tablename = any($1) and indexname not like '%_pkey'",
+        list(tables),
+    )
+    for index in found:
+        await connection.execute(f"drop index {index['indexname']}")
+    yield
+    await connection.execute("set maintenance_work_mem = '512MB'")
+    for index in found:
+        await connection.execute(index["indexdef"])
+
+
+async def fill(url: str, policies: int, *, hosts: int = 1000, jobs: bool = False, due: bool = False) -> None:
+    """Policies, and for each of them a pending job or a place among the due ones, as wanted."""
+    connection = await asyncpg.connect(url, command_timeout=600)
+    try:
+        await connection.execute("set synchronous_commit = off")
+        async with without_indexes(connection, "policy", "job_active"):
+            await connection.execute(HOSTS, hosts)
+            await connection.execute(POLICIES, policies, hosts)
+            if jobs:
+                await connection.execute(JOBS)
+            if due:
+                await connection.execute(STATES)
+                await connection.execute(DUE)
+        for table in ("host", "policy", "policy_state", "policy_due", "job_active"):
+            await connection.execute(f"vacuum analyze {table}")
+        await connection.execute("checkpoint")
+    finally:
+        await connection.close()

@@ -1,0 +1,66 @@
+"""The cost of a pull depends on how many jobs are asked for, not on how many wait.
+
+The same pulls of ten, turn by turn, against a queue of 10 thousand jobs and one of 2 million; then again, after a
+single host that may not be visited has got half a million of those, at the best priority of all.
+"""
+
+import time
+
+from bench.ground import create_database, fill, opilio_on, run, server
+from bench.report import Table, percentile
+from opilio.crawl.leasing import Pull
+from opilio.runtime.bootstrap import Opilio
+
+SMALL, LARGE, BLOCKED = 10_000, 2_000_000, 500_000
+PULLS, WARM_UP = 400, 50
+
+# A host that asked to be left alone for an hour, with half a million jobs that everybody would want first.
+BLOCK = f"""
+update host set gated = true, cooling_until = now() + interval '1 hour' where name = 'shop1.example';
+update job_active j set host_id = h.host_id, place = 'gated', priority = 100
+from host h, (select w.job_id from job_active w where w.place = 'free' order by w.job_id limit {BLOCKED}) chosen
+where h.gated and j.job_id = chosen.job_id;
+insert into gate (host_id, queue, top_priority, open_at) select host_id, 'http', 100, cooling_until from host where gated;
+"""
+
+
+async def pull(opilio: Opilio) -> float:
+    began = time.perf_counter()
+    answer = await opilio.leasing.pull(Pull("bench", 10, ("http",)))
+    took = time.perf_counter() - began
+    assert answer.count == 10
+    return took * 1000
+
+
+async def in_turn(small: Opilio, large: Opilio) -> tuple[list[float], list[float]]:
+    """Both queues in turn, so that whatever else the machine does falls on both."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for turn in range(WARM_UP + PULLS):
+        for opilio, kept in zip((small, large), times, strict=True):
+            took = await pull(opilio)
+            if turn >= WARM_UP:
+                kept.append(took)
+    return times
+
+
+async def main() -> Table:
+    table = Table(
+        f"A pull of 10 jobs, {PULLS} times, in turn", ("queue", "p50 ms", "p99 ms", "p50 ratio", "p99 ratio")
+    )
+    async with server() as server_url:
+        urls = [await create_database(server_url, name) for name in ("small", "large")]
+        async with opilio_on(urls[0]) as small, opilio_on(urls[1]) as large:
+            await fill(urls[0], SMALL, jobs=True)
+            await fill(urls[1], LARGE, jobs=True)
+            tell(table, f"{LARGE:,} pending", await in_turn(small, large))
+            await run(urls[1], BLOCK)
+            await run(urls[1], "vacuum analyze job_active")
+            tell(table, f"{LARGE:,}, {BLOCKED:,} of them blocked", await in_turn(small, large))
+    return table
+
+
+def tell(table: Table, name: str, times: tuple[list[float], list[float]]) -> None:
+    (few50, few99), (many50, many99) = ((percentile(t, 0.5), percentile(t, 0.99)) for t in times)
+    table.add(f"{SMALL:,} pending", few50, few99, 1.0, 1.0)
+    table.add(name, many50, many99, many50 / few50, many99 / few99)
+    table.goal(f"p99 with {name}", many99 / few99, at_most=1.5)

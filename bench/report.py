@@ -1,0 +1,93 @@
+"""One table a bench: printed for people, kept as JSON for programs."""
+
+import json
+import platform
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+OUT = Path(__file__).parent / "out"
+
+
+@dataclass
+class Table:
+    """Rows of figures, and the goals that they are held against."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    goals: list["Goal"] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, *cells: Any) -> None:
+        self.rows.append(cells)
+
+    def goal(
+        self, what: str, value: float, *, at_least: float | None = None, at_most: float | None = None
+    ) -> None:
+        self.goals.append(Goal(what, value, at_least, at_most))
+
+
+@dataclass(frozen=True)
+class Goal:
+    what: str
+    value: float
+    at_least: float | None
+    at_most: float | None
+
+    @property
+    def met(self) -> bool:
+        return (self.at_least is None or self.value >= self.at_least) and (
+            self.at_most is None or self.value <= self.at_most
+        )
+
+    def __str__(self) -> str:
+        bound = f"≥ {self.at_least:g}" if self.at_least is not None else f"≤ {self.at_most:g}"
+        return f"{self.what}: {self.value:.2f} (wanted {bound}) {'✓' if self.met else '✗'}"
+
+
+def cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.2f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def show(table: Table, *, seconds: float) -> None:
+    body = [tuple(map(cell, row)) for row in table.rows]
+    widths = [max(len(row[i]) for row in [table.columns, *body]) for i in range(len(table.columns))]
+    print(f"\n{table.title}  ({seconds:.0f} s)")
+    for row in [table.columns, tuple("─" * width for width in widths), *body]:
+        first, *rest = (
+            text.ljust(width) if i == 0 else text.rjust(width)
+            for i, (text, width) in enumerate(zip(row, widths, strict=True))
+        )
+        print("  " + "  ".join([first, *rest]))
+    for line in [*map(str, table.goals), *table.notes]:
+        print(f"  {line}")
+
+
+def save(name: str, table: Table) -> None:
+    OUT.mkdir(exist_ok=True)
+    kept = {
+        "bench": name,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": f"{platform.machine()}, {platform.python_implementation()} {platform.python_version()}",
+        "title": table.title,
+        "rows": [dict(zip(table.columns, row, strict=True)) for row in table.rows],
+        "goals": [{"what": g.what, "value": g.value, "met": g.met} for g in table.goals],
+        "notes": table.notes,
+    }
+    (OUT / f"{name}.json").write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n")
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value below which `share` of the values lie."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def median(values: Sequence[float]) -> float:
+    return statistics.median(values)

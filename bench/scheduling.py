@@ -1,0 +1,58 @@
+"""A million due policies become jobs, beside a bare INSERT … SELECT of the same rows into the same table."""
+
+import time
+
+import asyncpg
+
+from bench.ground import JOBS, create_database, fill, opilio_on, server
+from bench.report import Table, median
+
+POLICIES, ROUNDS = 1_000_000, 2
+
+
+async def bare(url: str) -> float:
+    """The floor: the rows alone, with the indexes of the table, in one transaction."""
+    connection = await asyncpg.connect(url, command_timeout=600)
+    try:
+        began = time.perf_counter()
+        await connection.execute(JOBS)
+        return POLICIES / (time.perf_counter() - began)
+    finally:
+        await connection.close()
+
+
+async def again(url: str) -> None:
+    """Every policy is due once more, and the table of jobs is as good as new."""
+    connection = await asyncpg.connect(url, command_timeout=600)
+    try:
+        await connection.execute("truncate job_active, policy_due")
+        await connection.execute("set synchronous_commit = off")
+        await connection.execute(
+            "insert into policy_due (policy_id, due_at) select policy_id, next_run_at from policy_state"
+        )
+        await connection.execute("vacuum analyze policy_due")
+        await connection.execute("checkpoint")
+    finally:
+        await connection.close()
+
+
+async def main() -> Table:
+    rates: dict[str, list[float]] = {"INSERT … SELECT": [], "create_due": []}
+    async with server() as server_url:
+        url = await create_database(server_url, "due")
+        async with opilio_on(url) as opilio:
+            await fill(url, POLICIES, due=True)
+            for _ in range(ROUNDS):
+                await again(url)
+                rates["INSERT … SELECT"].append(await bare(url))
+                await again(url)
+                began = time.perf_counter()
+                made = await opilio.scheduling.create_due()
+                rates["create_due"].append(made.created / (time.perf_counter() - began))
+                assert made.created == POLICIES
+    table = Table(f"{POLICIES:,} due policies become jobs, median of {ROUNDS}", ("how", "jobs/s", "ratio"))
+    floor = median(rates["INSERT … SELECT"])
+    for how, found in rates.items():
+        table.add(how, median(found), median(found) / floor)
+    table.goal("create_due against INSERT … SELECT", median(rates["create_due"]) / floor, at_least=0.5)
+    return table

@@ -99,12 +99,18 @@ from generate_series(0, $1::int - 1) n, generate_series(0, $2::int - 1) t
 
 
 def results(prefix: str, keys: list[tuple[int, int]]) -> list[Outgoing]:
-    """Results of ten items each, as crawlers send them."""
+    """Results of ten items each, of ten asked for, as crawlers send them."""
+
+    def body(job_id: str) -> bytes:
+        result = v2(job_id, found=10, items=True)
+        result["limit_info"] |= {"requested_limit": 10, "applied_limit": 10, "platform_limited": False}
+        return encoded(result)
+
     return [
         Outgoing(
             RESULTS,
             "crawler.tiktok.result",
-            encoded(v2(f"{prefix}{project}-brand-{task}", found=10, items=True)),
+            body(f"{prefix}{project}-brand-{task}"),
             {"x-job-id": f"{prefix}{project}-brand-{task}", "x-platform": "tiktok", "x-attempt": 1},
         )
         for project, task in keys

@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 UV := $(BIN)/uv
 ARGS ?=
 
-.PHONY: help setup run test lint format lock bench docs screenshots clean components
+.PHONY: help setup run test lint format lock bench docs reference screenshots words clean components
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -50,8 +50,17 @@ lock: ## Renew requirements.lock from pyproject.toml
 bench: setup components ## Measure, as ratios in one run (BENCH=name for one of them)
 	@$(BIN)/python -m bench $(BENCH)
 
+screenshots: setup ## Every page of the dashboard in both themes, into screenshots/
+	@$(BIN)/python -m pytest tests/dashboard/screenshots.py -q
+
+words: setup ## Add new texts of the dashboard to its catalogues
+	@$(BIN)/python assets/words.py
+
 docs: setup ## Build the documentation site into site/
 	@$(BIN)/zensical build --clean
+
+reference: setup ## Write the pages of docs/reference that are made from the program
+	@mkdir -p docs/reference && $(BIN)/python -m opilio.cli.reference docs/reference
 
 clean: ## Remove what was built
 	@rm -rf $(VENV) dist build site assets/node_modules src/opilio/web/static/vendor .pytest_cache .mypy_cache .ruff_cache

@@ -78,26 +78,35 @@ def _finish(waiting: "asyncio.Future[None] | None") -> None:
 
 
 class Stream(AsyncNetworkStream):
-    """An open connection."""
+    """An open connection. What is written leaves when an answer is awaited: head and body go together."""
 
     def __init__(self, transport: asyncio.Transport, protocol: _Reading) -> None:
         self._transport = transport
         self._protocol = protocol
+        self._unsent = bytearray()
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 (httpcore's interface)
-        async with _in_time(timeout, httpcore2.ReadTimeout):
-            await self._protocol.something()
+        await self._flush(timeout)
+        if not self._protocol.buffer:
+            async with _in_time(timeout, httpcore2.ReadTimeout):
+                await self._protocol.something()
         if self._protocol.error is not None and not self._protocol.buffer:
             raise httpcore2.ReadError(str(self._protocol.error))
         return self._protocol.taken(max_bytes)
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        if not buffer:
+        self._unsent += buffer
+        if len(self._unsent) > _HIGH_WATER:
+            await self._flush(timeout)
+
+    async def _flush(self, limit: float | None) -> None:
+        if not self._unsent:
             return
         if self._transport.is_closing():
             raise httpcore2.WriteError("the connection is closed")
-        self._transport.write(buffer)
-        async with _in_time(timeout, httpcore2.WriteTimeout):
+        self._transport.write(bytes(self._unsent))
+        self._unsent.clear()
+        async with _in_time(limit, httpcore2.WriteTimeout):
             await self._protocol.room()
 
     async def aclose(self) -> None:

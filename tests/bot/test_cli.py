@@ -29,7 +29,7 @@ async def start(*args: str, **env: str) -> asyncio.subprocess.Process:
 
 
 async def ended(process: asyncio.subprocess.Process) -> tuple[int, str, str]:
-    out, err = await asyncio.wait_for(process.communicate(), 30)
+    out, err = await asyncio.wait_for(process.communicate(), 60)
     return process.returncode, out.decode(), err.decode()
 
 

@@ -23,9 +23,9 @@ def environment(server: str, token: str) -> dict[str, str]:
 async def run_until_settled(plane, server: str, *command: str) -> None:
     process = await asyncio.create_subprocess_exec(*command, env=environment(server, plane.token("example")))
     try:
-        await plane.settled(30)
+        await plane.settled(60)
         process.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(process.wait(), 20) == 0
+        assert await asyncio.wait_for(process.wait(), 30) == 0
     finally:
         if process.returncode is None:
             process.kill()
@@ -53,7 +53,6 @@ async def test_playwright(plane, monkeypatch):
 
 
 async def test_scrapy(plane):
-    pytest.importorskip("scrapy")
     async with Site().serving() as site, plane.serving() as server:
         good, gone = plane.add(site.html("/p")), plane.add(site.address + "/gone")
         empty = plane.add(site.html("/empty", "<h1>nothing</h1>"))

@@ -35,10 +35,10 @@ async def run(plane, server: str, *command: str, cwd: Path) -> None:
     }
     process = await asyncio.create_subprocess_exec(*command, env=env, cwd=cwd)
     try:
-        await plane.settled(30)
+        await plane.settled(60)
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
-        await asyncio.wait_for(process.wait(), 20)
+        await asyncio.wait_for(process.wait(), 30)
     finally:
         if process.returncode is None:
             process.kill()

@@ -17,7 +17,7 @@ async def running(bot):
     task = asyncio.create_task(bot.serve())
     try:
         yield task
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await task
     finally:
         task.cancel()
@@ -142,7 +142,7 @@ async def test_signals_end_the_process_cleanly(plane, number):
         process.send_signal(number)
         await plane.until(lambda plane: sum(job.releases for job in plane.jobs) == 2)
         process.send_signal(number)
-        assert await asyncio.wait_for(process.wait(), 10) == 0
+        assert await asyncio.wait_for(process.wait(), 30) == 0
     assert all(job.status == "pending" and job.retry_count == 0 for job in plane.jobs)
 
 
@@ -157,7 +157,7 @@ async def test_a_killed_bot_loses_nothing(plane):
         heir = await child(plane, address, "fast")
         await plane.settled()
         heir.send_signal(signal.SIGTERM)
-        assert await asyncio.wait_for(heir.wait(), 10) == 0
+        assert await asyncio.wait_for(heir.wait(), 30) == 0
     assert [(plane.job(job).status, plane.job(job).retry_count) for job in ids] == [("done", 1)] * 3
 
 
@@ -182,7 +182,7 @@ async def test_a_server_restarted_in_the_middle(plane, make_bot):
     async with plane.serving(port):
         await plane.settled()
         bot.stop()
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, 30)
     assert [plane.job(job).status for job in (first, second)] == ["done", "done"]
 
 

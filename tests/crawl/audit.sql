@@ -7,6 +7,14 @@ locks as (
   select s.job_id, s.lock_token from job_step s where s.lock_token is not null
   union all
   select j.job_id, j.lock_token from job j where j.lock_token is not null),
+told as (
+  select o.data ->> 'job_id' as job_id from outbox o where o.type like 'crawl.job.%'
+  union all
+  select convert_from(l.body, 'UTF8')::jsonb #>> '{data,job_id}' from event_log l where l.type like 'crawl.job.%'),
+ends as (  -- a job that was reset after its end ends once more
+  select a.job_id, 1 + (select count(*) from job_step s where s.job_id = a.job_id
+    and (s.from_state = 'failed' or (s.from_state = 'expired' and s.reason = 'reset for re-execution'))) as times
+  from job_archive a),
 spans as (
   select t.job_id, t.at as since, lead(t.at, 1, 'infinity') over (partition by t.job_id order by t.step) as until, t.to_state, t.step
   from job_timeline t)
@@ -30,12 +38,8 @@ union all
 select 'a job has a result that it did not end with', j.job_id::text from result r join job j on j.job_id = r.job_id
 where j.status <> 'done' or j.result_id <> r.result_id
 union all
-select 'an ended job was not told, or told twice', a.job_id::text from job_archive a
-where (select count(*) from outbox o where o.data ->> 'job_id' = a.job_id::text
-       and o.type = case a.status when 'done' then 'crawl.job.completed' else 'crawl.job.failed' end) <> 1
-  -- An end that was undone by a reset is told once more for each time; an outbox that was delivered tells nothing.
-  and not exists (select 1 from job_step s where s.job_id = a.job_id and s.from_state in ('failed', 'expired'))
-  and not exists (select 1 from outbox having count(*) = 0)
+select 'an end was not told, or told twice', e.job_id::text from ends e
+where e.times <> (select count(*) from told t where t.job_id = e.job_id::text)
 union all
 select 'a lock token was used twice', lock_token::text from locks group by lock_token having count(*) > 1
 union all

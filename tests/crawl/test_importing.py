@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -82,7 +83,7 @@ class TestCsv:
             ("crawl_config", "{", "crawl_config: '{' is not a JSON object"),
             ("rule_set", '{"a":' * 5000, "is not a JSON object"),
             ("next_run_at", "tomorrow", "next_run_at: invalid RFC3339 encoded datetime"),
-            ("next_run_at", "2030-01-31T08:00:00", "next_run_at: needs a time zone"),
+            ("next_run_at", "2030-01-31T08:00:00", "next_run_at: expected `datetime` with a timezone"),
         ],
     )
     def test_a_wrong_cell_is_named(self, column, cell, error):
@@ -212,6 +213,15 @@ class TestSitemap:
         bomb = '<?xml version="1.0" encoding="utf-16"?><!DOCTYPE u [<!ENTITY a "aaaa">]><urlset>&a;</urlset>'
         with pytest.raises(Invalid, match="DOCTYPE"):
             list(read_sitemap(bomb.encode("utf-16")))
+
+
+def test_the_examples_of_the_guide_can_be_read():
+    guide = (Path(__file__).parents[2] / "docs" / "how-to" / "import-policies.md").read_text()
+    blocks = [block.strip("\n").splitlines() for block in guide.split("```")[1::2]]
+    table = next(block for block in blocks if block[0].startswith("url,"))
+    lines = next(block for block in blocks if block[0].startswith("{"))
+    assert [draft.url for draft in csv_of(*table)] == ["https://shop.example/p/1", "https://shop.example/p/2"]
+    assert [draft.patch.frequency_hours for draft in read_jsonl(lines)] == [6]
 
 
 # ── properties ───────────────────────────────────────────────────────────────────────────────────

@@ -19,6 +19,9 @@ from delivery.world import ANYWHERE, World
 from opilio.adapters.rabbitmq import RabbitBus
 from opilio.contracts.topology import topology
 from opilio.delivery.posting import Post
+from opilio.delivery.relay import Relay
+from opilio.delivery.routing import to_broker
+from opilio.delivery.sending import Sender
 
 EVENTS = 400
 SUBJECTS = 9
@@ -174,8 +177,6 @@ async def test_one_dead_host_does_not_delay_the_others(db):
     silent = await asyncio.start_server(lambda reader, _writer: reader.read(), "127.0.0.1", 0)
     dead = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}"
     async with Receiver() as receiver, Post(ANYWHERE, limit=timedelta(seconds=5)) as post:
-        from opilio.delivery.sending import Sender
-
         world = World(db, post)
         for number in range(60):
             await world.subscribe(f"{dead}/{number}")
@@ -188,3 +189,36 @@ async def test_one_dead_host_does_not_delay_the_others(db):
         sender.cancel()
         await asyncio.gather(sender, return_exceptions=True)
     silent.close()
+
+
+async def test_many_senders_and_relays_at_once_keep_every_endpoint_in_order(db):
+    """They meet at the same gates; one answer in thirty is an error."""
+    seed = random.Random(3)
+    async with Receiver() as receiver, Post(ANYWHERE) as post:
+        receiver.usual = lambda _got: Reply(500) if seed.random() < 1 / 30 else Reply()
+        world = World(db, post)
+        endpoints = [await world.subscribe(receiver.url(f"/{number}")) for number in range(8)]
+        workers = [Sender(db, post, at_once=10, most_of_one=4).run() for _ in range(3)]
+        workers += [Relay(db, to_broker, batch=7).loop().run() for _ in range(2)]
+        tasks = [asyncio.create_task(worker) for worker in workers]
+        for batch in range(6):
+            await world.emit_many(
+                [(f"s{n % 4}", "crawl.job.completed", {"n": n}) for n in range(batch * 10, batch * 10 + 10)]
+            )
+            await db.notify("opilio_outbox")
+            await asyncio.sleep(0.05)
+        expected = await _expected(world)
+        async with asyncio.timeout(100):
+            while len({(got.path, got.id) for got in receiver.got}) < len(expected) * len(endpoints):
+                await asyncio.sleep(0.05)
+            while await world.rows("select 1 from webhook_delivery where state = 'pending'"):
+                await asyncio.sleep(0.05)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for number in range(len(endpoints)):
+            audit([(got.id, got.body) for got in receiver.got if got.path == f"/{number}"], expected)
+        assert (
+            await world.rows("select 1 from webhook_gate where due_at < 'infinity' or lease is not null")
+            == []
+        )

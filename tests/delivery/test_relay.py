@@ -8,7 +8,7 @@ import pytest
 
 from delivery.world import ANYWHERE, World
 from opilio.adapters.local_bus import LocalBus
-from opilio.adapters.postgres import migrate
+from opilio.adapters.postgres import load_queries, migrate
 from opilio.adapters.rabbitmq import RabbitBus
 from opilio.bus import Ack, Message, Outgoing, Unroutable
 from opilio.contracts.topology import topology
@@ -189,3 +189,11 @@ async def test_the_schema_goes_down_and_up_with_data_in_place(world, new_databas
     assert status.up_to_date
     await world.relay_all()
     assert len(await world.rows("select 1 from event_log")) == 1
+
+
+@pytest.mark.parametrize("part", ["opilio.delivery", "opilio.adapters"])
+async def test_postgresql_understands_every_statement(db, part):
+    async with db.session() as session:
+        for statement in load_queries(part):
+            prepared = await session.connection.prepare(statement.sql, name=statement.name)
+            assert len(prepared.get_parameters()) == len(statement.params), statement.name

@@ -87,38 +87,51 @@ class Tree:
         return self.process.wait(60)
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Iterator[Callable[..., Tree]]:
-    """Starts commands, and ends in the end what a test left running."""
+@contextlib.contextmanager
+def trees(folder: Path) -> Iterator[Callable[..., Tree]]:
+    """Starts commands, and ends in the end what was left running."""
     started: list[Tree] = []
 
     def start(*words: str, **env: str) -> Tree:
-        started.append(Tree(list(words), env, tmp_path / f"stderr-{len(started)}"))
+        started.append(Tree(list(words), env, folder / f"stderr-{len(started)}"))
         return started[-1]
 
-    yield start
-    for left in started:
-        if left.process.poll() is None:
-            left.stop()
-        left.process.stdout.close()
+    try:
+        yield start
+    finally:
+        for left in started:
+            if left.process.poll() is None:
+                left.stop()
+            left.process.stdout.close()
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Iterator[Callable[..., Tree]]:
+    with trees(tmp_path) as start:
+        yield start
 
 
 @pytest.fixture(scope="session")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory whose database is made already."""
     directory = tmp_path_factory.mktemp("prepared")
-    subprocess.run(
-        [sys.executable, "-m", "opilio", "db", "upgrade", "--data-dir", str(directory)],
-        check=True,
-        timeout=300,
-        stdout=subprocess.DEVNULL,
-    )
+    opilio(directory, "db", "upgrade")
     return directory
+
+
+def opilio(data_dir: Path, *words: str) -> str:
+    """A command on a data directory; its stdout."""
+    line = [sys.executable, "-m", "opilio", *words, "--data-dir", str(data_dir)]
+    return subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True, timeout=300).stdout.strip()
+
+
+def copied(prepared: Path, folder: Path) -> Path:
+    """`cp -a` keeps the owner that PostgreSQL insists on."""
+    copy = folder / "data"
+    subprocess.run(["cp", "-a", str(prepared), str(copy)], check=True, timeout=60)
+    return copy
 
 
 @pytest.fixture
 def data_dir(prepared: Path, tmp_path: Path) -> Path:
-    """A copy of it; `cp -a` keeps the owner that PostgreSQL insists on."""
-    copy = tmp_path / "data"
-    subprocess.run(["cp", "-a", str(prepared), str(copy)], check=True, timeout=60)
-    return copy
+    return copied(prepared, tmp_path)

@@ -2,6 +2,7 @@
 
 import signal
 
+import psutil
 import pytest
 
 from tests.runtime.conftest import free_port, gone, http, wait_until
@@ -49,8 +50,6 @@ def test_several_workers_serve_one_port_and_count_together(tree, env):
     process = tree("run", "api", **env, OPILIO_API_WORKERS="2")
     url = f"http://127.0.0.1:{env['OPILIO_PORT']}"
     wait_until(lambda: http(f"{url}/readyz")[0] == 200)
-    import psutil
-
     workers = wait_until(
         lambda: [c.pid for c in psutil.Process(process.process.pid).children(recursive=True)]
     )

@@ -76,8 +76,25 @@ async def test_stop_asks_first(tmp_path):
     assert file.read_text() == "bye"
 
 
+async def test_the_youngest_stops_first(tmp_path):
+    supervisor = Supervisor()
+    order = tmp_path / "order"
+    for name in ("api", "bot"):
+        code = (
+            "import signal, sys, time\n"
+            f"signal.signal(signal.SIGTERM, lambda *_: (open({str(order)!r}, 'a').write('{name} '), sys.exit(0)))\n"
+            f"open({str(tmp_path / name)!r}, 'w')\n"
+            "time.sleep(60)"
+        )
+        supervisor.start(Command(name, python(code)))
+    await until(lambda: (tmp_path / "api").exists() and (tmp_path / "bot").exists())
+    await supervisor.stop()
+    assert order.read_text() == "bot api "
+
+
 async def test_stop_insists(monkeypatch, tmp_path):
     monkeypatch.setattr(module, "_GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(module, "_LEAST_GRACE_SECONDS", 0.1)
     supervisor = Supervisor()
     ready = tmp_path / "ready"
     code = f"import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); open({str(ready)!r}, 'w'); time.sleep(60)"
@@ -89,18 +106,14 @@ async def test_stop_insists(monkeypatch, tmp_path):
 
 
 def test_children_die_with_a_parent_that_was_killed(tmp_path):
-    """The grandchild is what `opilio run` would be: it says whose it is and asks to die with it."""
     file = tmp_path / "pid"
-    grandchild = (
-        "import os, time; from opilio.runtime.processes import die_with_parent; die_with_parent();"
-        f"open({str(file)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
-    )
+    grandchild = f"import os, time; open({str(file)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
     parent = (
         "import asyncio, sys\n"
         "from opilio.runtime.supervisor import Command, Supervisor\n"
         "async def main():\n"
-        "    Supervisor_ = Supervisor()\n"
-        f"    Supervisor_.start(Command('child', (sys.executable, '-c', {grandchild!r})))\n"
+        "    supervisor = Supervisor()\n"
+        f"    supervisor.start(Command('child', (sys.executable, '-c', {grandchild!r})))\n"
         "    await asyncio.sleep(60)\n"
         "asyncio.run(main())"
     )

@@ -14,9 +14,9 @@ class Bot:
 
     def must_be(self, bot_id: str) -> None:
         if bot_id != self.bot_id:
-            raise Refused(
-                "forbidden", f"this token belongs to the bot {self.bot_id}; it cannot speak for {bot_id}"
-            )
+            message = f"this token belongs to the bot {self.bot_id}; it cannot speak for {bot_id}"
+            # A bot that was given a token alone learns its name from here.
+            raise Refused("forbidden", message, {"bot_id": self.bot_id})
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,11 @@ import aio_pika
 import aiormq
 import structlog
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
-from aio_pika.exceptions import AMQPError, ChannelPreconditionFailed
+from aio_pika.exceptions import AMQPError
 from aiormq.abc import DeliveredMessage
 from pamqp.commands import Basic
 
+from opilio.adapters.rabbitmq_topology import Declaration
 from opilio.bus import (
     CONTENT_ENCODING,
     CONTENT_TYPE,
@@ -43,6 +44,7 @@ from opilio.errors import Unavailable
 log = structlog.get_logger(__name__)
 _GONE = (AMQPError, ConnectionError, OSError, TimeoutError, RuntimeError)
 _PATIENCE = 10.0  # seconds for a connection or a confirm
+_WINDOW = 1000  # publications under way at once
 _OF_THE_BROKER = ("x-death", "x-delivery-count", "x-acquired-count")  # headers that it adds itself
 
 
@@ -106,6 +108,12 @@ class RabbitBus:
             raise unroutable
 
     async def publish_many(self, messages: Sequence[Outgoing]) -> list[Unroutable | None]:
+        outcomes: list[Unroutable | None] = []
+        for start in range(0, len(messages), _WINDOW):
+            outcomes += await self._publish_window(messages[start : start + _WINDOW])
+        return outcomes
+
+    async def _publish_window(self, messages: Sequence[Outgoing]) -> list[Unroutable | None]:
         try:
             channel = await (await self._channel()).get_underlay_channel()
             assert isinstance(channel, aiormq.Channel)  # whose `wait=False` leaves the flush to the writer
@@ -167,60 +175,6 @@ class RabbitBus:
             await self._connection.close()
 
 
-class Declaration:
-    """Declares a topology; what exists with other arguments is used as it is, with a warning."""
-
-    def __init__(self, connection: AbstractConnection) -> None:
-        self._connection = connection
-        self._channel: AbstractChannel | None = None
-
-    async def declare(self, topology: Topology) -> None:
-        channel = await self._open_channel()
-        for exchange in topology.exchanges:
-            await channel.declare_exchange(exchange.name, "topic", durable=True)
-        for queue in topology.queues:
-            await self._queue_family(queue)
-        await (await self._open_channel()).close()
-
-    async def _queue_family(self, queue: Queue) -> None:
-        dead = {}
-        if queue.dead_letters:
-            await self._queue(queue.dead_letter_queue, {})
-            await self._bind(queue.dead_letter_queue, DEAD_LETTERS, queue.dead_letter_queue)
-            dead = {
-                "x-dead-letter-exchange": DEAD_LETTERS,
-                "x-dead-letter-routing-key": queue.dead_letter_queue,
-            }
-        await self._queue(queue.name, dead)
-        for binding in queue.bindings:
-            await self._bind(queue.name, binding.exchange, binding.pattern)
-        for name in queue.delay_queues:
-            # Messages bring their own TTL, so that another backoff needs no other queue.
-            back = {
-                "x-dead-letter-exchange": "",
-                "x-dead-letter-routing-key": queue.name,
-                "x-dead-letter-strategy": "at-least-once",
-                "x-overflow": "reject-publish",
-            }
-            await self._queue(name, back)
-
-    async def _queue(self, name: str, arguments: dict[str, Any]) -> None:
-        channel = await self._open_channel()
-        try:
-            await channel.declare_queue(name, durable=True, arguments={"x-queue-type": "quorum", **arguments})
-        except ChannelPreconditionFailed as error:
-            log.warning("rabbitmq.queue_differs", queue=name, error=str(error))
-
-    async def _bind(self, queue: str, exchange: str, pattern: str) -> None:
-        channel = await (await self._open_channel()).get_underlay_channel()
-        await channel.queue_bind(queue, exchange, pattern)
-
-    async def _open_channel(self) -> AbstractChannel:
-        if self._channel is None or self._channel.is_closed:
-            self._channel = await self._connection.channel(publisher_confirms=False)
-        return self._channel
-
-
 class RabbitConsumer:
     """A subscription that outlives its connections.
 
@@ -243,7 +197,11 @@ class RabbitConsumer:
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        first = await self._subscribe()
+        """Subscribes, now or as soon as the broker is there."""
+        try:
+            first = await self._subscribe()
+        except (Unavailable, *_GONE):
+            first = None
         self._running = asyncio.create_task(self._run(first))
 
     async def _subscribe(self) -> "_ConsumingChannel":
@@ -256,10 +214,11 @@ class RabbitConsumer:
         self._channels.append(consuming)
         return consuming
 
-    async def _run(self, consuming: "_ConsumingChannel") -> None:
+    async def _run(self, consuming: "_ConsumingChannel | None") -> None:
         wait = 0.1
         while True:
-            await consuming.spent()
+            if consuming is not None:
+                await consuming.spent()
             self._channels = [kept for kept in self._channels if not kept.channel.is_closed]
             if len(self._channels) >= self.MOST_CHANNELS:
                 log.warning("rabbitmq.too_many_held", queue=self._queue.name)

@@ -85,6 +85,8 @@ def root(
 
 def run(words: Sequence[str]) -> int:
     """Runs a command line and answers its exit code: 0 done, 1 failed, 2 not understood."""
+    if "OPILIO_PARENT_PID" in os.environ:
+        import_module("opilio.runtime.processes").die_with_parent()
     click = import_module(typer.BadParameter.__module__)  # Typer brings its own copy of click
     try:
         answer = get_command(app).main(args=_take_data_dir(words), prog_name="opilio", standalone_mode=False)

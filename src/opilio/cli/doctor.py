@@ -11,7 +11,7 @@ from opilio.cli.output import Json, show
 if TYPE_CHECKING:
     from opilio.runtime.doctor import Finding
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 _MARK = {"ok": "ok  ", "warning": "note", "fault": "BAD "}
 
 

@@ -7,7 +7,7 @@ import typer
 from opilio.cli.context import actor, open_opilio_for_cli, run_async, settings
 from opilio.cli.output import Json, note, show
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

@@ -4,7 +4,7 @@ import typer
 
 from opilio.cli.output import Json
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

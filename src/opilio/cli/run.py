@@ -1,18 +1,18 @@
 """`opilio run`: one role or several, in production."""
 
+import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from opilio.cli.context import settings
-from opilio.cli.output import JsonLines
 from opilio.errors import OpilioError
 
 if TYPE_CHECKING:
     from opilio.runtime.settings import Settings
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 class Role(StrEnum):
@@ -28,15 +28,14 @@ def run(
     roles: Annotated[list[Role], typer.Argument(metavar="ROLE...", help="What this process is.")],
     host: Annotated[str | None, typer.Option(help="The API's address; OPILIO_HOST.")] = None,
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="The API's port; OPILIO_PORT.")] = None,
-    json: JsonLines = False,
+    json: Annotated[bool, typer.Option("--json", help="The log as JSON lines on stdout.")] = False,
 ) -> None:
     """Runs roles in this process until Ctrl-C or SIGTERM; metrics are on OPILIO_METRICS_PORT."""
     from opilio.runtime.logging import configure_logging
-    from opilio.runtime.processes import die_with_parent, require_free_port
+    from opilio.runtime.processes import require_free_port
 
-    die_with_parent()
     wanted = settings(host=host, port=port, log_format="json" if json else None)
-    configure_logging(wanted)
+    configure_logging(wanted, sys.stdout if json else sys.stderr)
     names = list(dict.fromkeys(role.value for role in roles))
     if "api" in names:
         require_free_port(wanted.host, wanted.port)

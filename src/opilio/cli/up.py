@@ -10,7 +10,7 @@ from opilio.cli.output import Json, print_json
 if TYPE_CHECKING:
     from opilio.runtime.up import Ready
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command()

@@ -16,7 +16,6 @@ from opilio.collector.forgetting import Forgetting
 from opilio.collector.intake import Intake
 from opilio.collector.postgres_state import PostgresState
 from opilio.collector.projects import Projects
-from opilio.collector.redis_state import RedisState
 from opilio.collector.sending import CHANNEL, Sender
 from opilio.collector.state import StateStore
 from opilio.collector.telling import Report, Telling
@@ -31,7 +30,11 @@ _LONGEST_TROUBLE = 30.0
 
 def open_state(database: Database, redis_url: str | None) -> StateStore:
     """Redis where there is one, else PostgreSQL."""
-    return PostgresState(database) if redis_url is None else RedisState.connect(redis_url)
+    if redis_url is None:
+        return PostgresState(database)
+    from opilio.collector.redis_state import RedisState  # noqa: PLC0415 - a deployment without Redis never needs it
+
+    return RedisState.connect(redis_url)
 
 
 def open_projects(

@@ -270,8 +270,6 @@ def _from_values(row: int, url: str | None, values: Any) -> Reading:
 def _draft(row: int, patch: PolicyPatch) -> Reading:
     if patch.url is UNSET:
         return _rejected(row, None, "url: is missing")
-    if patch.next_run_at is not UNSET and patch.next_run_at.tzinfo is None:
-        return _rejected(row, patch.url, "next_run_at: needs a time zone, as in 2030-01-31T08:00:00Z")
     return Draft(row, patch.url, patch)
 
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from uuid import UUID
 
+import asyncpg
+
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.clock import Clock
 from opilio.crawl.ledger import QUERIES
@@ -42,12 +44,18 @@ class Scheduling:
         """Creates the job of every due policy, a batch a statement, until none is left."""
         created = due = 0
         while True:
-            row = await self._db.transact(self._create_some)
+            try:
+                row = await self._db.transact(self._create_some)
+            except (
+                asyncpg.UniqueViolationError
+            ):  # somebody ran a policy by hand in this very moment: look again
+                continue
             created, due = created + row["created"], due + row["due"]
             if row["due"] < self._batch:
                 return Created(created, due)
 
     async def _create_some(self, session: Session) -> Row:
+        await session.execute(QUERIES.schedule_alone)
         rows = await session.fetch(
             QUERIES.create_due,
             most=self._batch,

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import structlog
 
 from opilio.adapters.postgres import Database
+from opilio.adapters.postgres.pool import Listener
 
 log = structlog.get_logger(__name__)
 
@@ -33,13 +34,17 @@ class Loop:
         self._woken.set()
 
     async def run(self) -> None:
-        """Until cancelled. A step that fails is tried again, later each time."""
-        listener = await self._db.listen(self._channels, lambda _channel, _payload: self.wake())
+        """Until cancelled. A step that fails is tried again, later each time; so is hearing of work."""
+        listener: Listener | None = None
         trouble = 0
         try:
             while True:
                 self._woken.clear()
                 try:
+                    if self._channels and listener is None:
+                        listener = await self._db.listen(
+                            self._channels, lambda _channel, _payload: self.wake()
+                        )
                     wait = await self._step()
                     trouble = 0
                 except Exception:
@@ -51,7 +56,8 @@ class Loop:
                 if wait > 0:
                     await self._sleep(min(wait, self._poll))
         finally:
-            await listener.close()
+            if listener is not None:
+                await listener.close()
 
     async def _sleep(self, seconds: float) -> None:
         try:

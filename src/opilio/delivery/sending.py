@@ -22,6 +22,7 @@ CHANNEL = "opilio_webhooks"
 # so that nobody else sends for an endpoint while it is being visited.
 BUDGET = timedelta(seconds=20)
 LEASE = timedelta(seconds=60)
+GRACE = timedelta(seconds=3)
 
 
 class Sender:
@@ -59,10 +60,18 @@ class Sender:
         try:
             await self._loop.run()
         finally:
-            await asyncio.gather(*self._under_way, return_exceptions=True)
+            await self._end_visits()
             recording.cancel()
             await asyncio.gather(recording, return_exceptions=True)
             await self._record_finished()
+
+    async def _end_visits(self) -> None:
+        """A receiver that is slow does not hold up the end: what it did not answer is sent again later."""
+        if self._under_way:
+            _, slow = await asyncio.wait(self._under_way, timeout=GRACE.total_seconds())
+            for visit in slow:
+                visit.cancel()
+            await asyncio.gather(*slow, return_exceptions=True)
 
     async def run_once(self) -> int:
         """Visits whatever is due now and answers how many sendings that were."""

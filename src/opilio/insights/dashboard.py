@@ -102,7 +102,7 @@ class PolicyFilter(msgspec.Struct, kw_only=True, frozen=True):
     host: str | None = None
     q: str | None = None
     queue: str | None = None
-    hot: bool | None = None
+    is_hot: bool | None = None
     failing: bool | None = None
     due: bool | None = None
     label_key: str | None = None
@@ -186,9 +186,11 @@ class Figures:
     async def policies(self, chosen: PolicyFilter, *, sort: str, page: int, size: int) -> list[Row]:
         """A page of policies and one row more, if there is one."""
         fields = msgspec.structs.asdict(chosen)
-        return await self._db.fetch(
-            _Q.policy_list, sort=sort, most=size + 1, skip=(page - 1) * size, **fields
-        )
+        async with self._db.transaction() as session:
+            await session.execute(_Q.plan_for_these_values)
+            return await session.fetch(
+                _Q.policy_list, sort=sort, most=size + 1, skip=(page - 1) * size, **fields
+            )
 
     async def policy_ids(self, chosen: PolicyFilter, choice: Choice, most: int) -> list[UUID]:
         fields = msgspec.structs.asdict(chosen) | msgspec.structs.asdict(choice)

@@ -33,7 +33,7 @@ from opilio.runtime.counters import SHARED_FOLDER
 _log = structlog.get_logger(__name__)
 
 _OLDEST_READING = 5.0
-_CRAWL_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+_CRAWL_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
@@ -73,6 +73,23 @@ COUNTED = (
     _counter("loop_errors", "Rounds of background work that failed and are tried again.", "loop"),
     _gauge("loop_last_success_timestamp_seconds", "When background work last succeeded.", "loop"),
 )
+# Counted by `opilio.analytics.metrics`; told here, so that one page tells all.
+ANALYSED = (
+    _counter("events_received", "Batches that analytics took in.", "platform"),
+    _counter("items_processed", "Items of batches that were analysed, error items included.", "platform"),
+    _counter(
+        "errors_by_code", "Error items, by code and category.", "platform", "error_code", "error_category"
+    ),
+    _gauge("success_rate", "Share of the items that were analysed.", "platform"),
+    _gauge("error_rate", "Share of the items that were errors.", "platform"),
+    Metric(
+        "event_processing_duration",
+        "histogram",
+        "Seconds from a batch's message to its commit.",
+        ("platform",),
+    ),
+    Metric("batch_fetch_duration", "histogram", "Seconds that fetching a batch took.", ("platform",)),
+)
 READ = (
     _gauge("queue_depth", "Jobs that a bot could get now.", "queue"),
     _gauge("jobs_active", "Jobs that wait (pending) or run (locked), counted up to 200,000.", "status"),
@@ -87,7 +104,7 @@ READ = (
     _gauge("database_up", "1 while PostgreSQL answers, else 0."),
     _gauge("opilio_build_info", "Always 1; its label is the version.", "version"),
 )
-ALL = (*COUNTED, *READ)
+ALL = (*COUNTED, *ANALYSED, *READ)
 _BY_NAME = {metric.name: metric for metric in ALL}
 
 

@@ -1,16 +1,21 @@
 """Settings: environment `OPILIO_…`, then `opilio.toml`, then defaults; all faults are told at once."""
 
+import os
+from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
 
+from opilio.collector.config import Config as Collecting
 from opilio.contracts.topology import Topology, topology
 from opilio.crawl.politeness import Limits
 from opilio.crawl.priority import Bands, Rules
@@ -93,6 +98,42 @@ class Settings(BaseSettings):
         "auto", description="`auto` is text on a terminal, else JSON."
     )
 
+    platforms: Annotated[tuple[str, ...], NoDecode] = Field(
+        ("tiktok", "youtube"), description="Platforms that a project is crawled on unless it names its own."
+    )
+    limit_per_keyword: int = Field(50, ge=1, description="Items wanted for each keyword on each platform.")
+    max_attempts: int = Field(3, ge=1, description="How often a task of a project is tried in all.")
+    retry_backoff_seconds: float = Field(
+        30,
+        gt=0,
+        description="Wait before a task's first retry, doubling; `…__TIKTOK` sets one platform's own.",
+    )
+    task_timeout_seconds: float = Field(
+        1800, gt=0, description="A crawler that does not answer in this time has failed."
+    )
+    strict_contracts: bool = Field(
+        False, description="Results that contradict themselves go to the dead letters."
+    )
+    progress_webhook_url: str | None = Field(
+        None, description="Progress of projects that name no webhook of their own."
+    )
+    new_mode_enabled: bool = Field(
+        True, description="Analytics takes event messages; off, they stay in their queue."
+    )
+    legacy_mode_enabled: bool = Field(
+        True, description="Analytics takes legacy messages; off, they stay in their queue."
+    )
+    analytics_stages: dict[str, str] = Field(
+        default_factory=dict,
+        description="Stages of your own: `sentiment = package.module:Class` (opilio.toml).",
+    )
+    analytics_workers: int = Field(
+        0, ge=0, le=64, description="Processes that run the stages of the analytics role; 0 uses a thread."
+    )
+    keep_posts_days: int = Field(
+        0, ge=0, description="Analysed posts are dropped after this, by the month; 0 keeps them."
+    )
+
     rules: dict[str, dict[str, list[float]]] = Field(
         default_factory=dict, description="Bands of the rule engine (opilio.toml)."
     )
@@ -102,6 +143,16 @@ class Settings(BaseSettings):
     def _is_allow_list(cls, value: str) -> str:
         parse_allow(value)
         return value
+
+    @field_validator("platforms", mode="before")
+    @classmethod
+    def _are_platforms(cls, value: object) -> object:
+        """`tiktok,youtube` in the environment, a list in the file."""
+        return (
+            tuple(word.strip() for word in value.split(",") if word.strip())
+            if isinstance(value, str)
+            else value
+        )
 
     @field_validator("rules")
     @classmethod
@@ -146,7 +197,20 @@ class Settings(BaseSettings):
 
     @property
     def topology(self) -> Topology:
-        return topology()
+        return topology(self.platforms)
+
+    @property
+    def collector(self) -> Collecting:
+        return Collecting(
+            platforms=self.platforms,
+            limit_per_keyword=self.limit_per_keyword,
+            max_attempts=self.max_attempts,
+            backoff=timedelta(seconds=self.retry_backoff_seconds),
+            backoff_by_platform=_backoff_by_platform(os.environ),
+            task_timeout=timedelta(seconds=self.task_timeout_seconds),
+            strict_contracts=self.strict_contracts,
+            progress_webhook_url=self.progress_webhook_url,
+        )
 
     @property
     def blobs(self) -> str:
@@ -162,6 +226,16 @@ def _rules(table: dict[str, dict[str, list[float]]]) -> Rules:
         for name, row in table.items()
     }
     return Rules(**given)
+
+
+def _backoff_by_platform(environment: Mapping[str, str]) -> dict[str, timedelta]:
+    """`OPILIO_RETRY_BACKOFF_SECONDS__TIKTOK=60`."""
+    prefix = "OPILIO_RETRY_BACKOFF_SECONDS__"
+    return {
+        name.removeprefix(prefix).lower(): timedelta(seconds=float(value))
+        for name, value in environment.items()
+        if name.startswith(prefix)
+    }
 
 
 def load_settings(**overrides: Any) -> Settings:

@@ -17,7 +17,13 @@ from opilio.runtime.processes import PARENT
 _log = structlog.get_logger(__name__)
 _FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=0.5), timedelta(seconds=30)
 _SETTLED_SECONDS = 30.0
-_GRACE_SECONDS = 6.0
+_GRACE_SECONDS, _LEAST_GRACE_SECONDS = 6.0, 1.0
+# Runs before the child's own words, so that any program dies with us: the request survives `exec`. 1 is
+# PR_SET_PDEATHSIG, 9 is SIGKILL; a parent that is gone already would never be noticed.
+_DIE_WITH_PARENT = (
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9);"
+    "os.getppid() == int(sys.argv[1]) or os._exit(1); os.execvp(sys.argv[2], sys.argv[2:])"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,7 @@ class Supervisor:
 
     def __init__(self) -> None:
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._deadline = 0.0
         self.deaths: dict[str, int] = {}
         self.pids: dict[str, int] = {}
 
@@ -42,11 +49,12 @@ class Supervisor:
         self._tasks[command.name] = asyncio.create_task(self._keep(command), name=command.name)
 
     async def stop(self) -> None:
-        """Asks all to end, waits a moment, then insists."""
-        for task in self._tasks.values():
+        """Ends the youngest first, so that a bot can still give its jobs back; then insists."""
+        self._deadline = time.monotonic() + _GRACE_SECONDS
+        while self._tasks:
+            _, task = self._tasks.popitem()
             task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-        self._tasks.clear()
+            await asyncio.gather(task, return_exceptions=True)
 
     async def _keep(self, command: Command) -> None:
         failures = 0
@@ -62,9 +70,9 @@ class Supervisor:
     async def _run(self, command: Command) -> int:
         """One life of a child; cancelled, it ends the child first."""
         process = await asyncio.create_subprocess_exec(
-            *command.argv,
+            *_guarded(command.argv),
             stdin=subprocess.DEVNULL,
-            stdout=sys.stderr.fileno(),  # our own stdout is for our own data
+            stdout=subprocess.DEVNULL,  # ours is for our own data; what a child logs comes by stderr
             start_new_session=True,  # Ctrl-C is for this process; it tells the children in order
             env={**os.environ, **command.env, PARENT: str(os.getpid())},
         )
@@ -72,18 +80,25 @@ class Supervisor:
         try:
             return await process.wait()
         except asyncio.CancelledError:
-            await _end(process)
+            await _end(process, max(_LEAST_GRACE_SECONDS, self._deadline - time.monotonic()))
             raise
         finally:
             self.pids.pop(command.name, None)
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+def _guarded(argv: tuple[str, ...]) -> tuple[str, ...]:
+    if sys.platform != "linux":
+        return argv  # `opilio` itself watches for its parent there
+    return (sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *argv)
+
+
+async def _end(process: asyncio.subprocess.Process, grace: float) -> None:
+    """Asks, waits, insists."""
     if process.returncode is not None:
         return
     process.terminate()
     try:
-        async with asyncio.timeout(_GRACE_SECONDS):
+        async with asyncio.timeout(grace):
             await process.wait()
     except TimeoutError:
         process.kill()

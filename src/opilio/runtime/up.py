@@ -49,7 +49,7 @@ async def up(settings: Settings, *, demo: bool, announce: Callable[[Ready], None
         require_free_port(settings.host, settings.port)
         stop = stop_on_signals()
         async with _postgres(settings) as url:
-            await migrate.upgrade(url)
+            await _upgrade(url)
             supervisor = Supervisor()
             try:
                 for command in _commands(settings, url):
@@ -124,6 +124,23 @@ async def _postgres(settings: Settings) -> AsyncIterator[str]:
         watch.cancel()
         await asyncio.gather(watch, return_exceptions=True)
         server.stop()
+
+
+async def _upgrade(database_url: str) -> None:
+    """In a process of its own: what migrations load would stay in this one's memory for good."""
+    if await migrate.is_current(database_url):
+        return
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "opilio", "db", "upgrade"),
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "OPILIO_DATABASE_URL": database_url},
+    )
+    _, said = await process.communicate()
+    if process.returncode:
+        raise Unavailable(
+            said.decode().strip() or "The schema could not be upgraded; `opilio db upgrade` tells why."
+        )
 
 
 async def _keep_alive(server: EmbeddedPostgres) -> None:

@@ -49,13 +49,17 @@ def _config(url: str) -> "Config":
     return config
 
 
+async def is_current(url: str) -> bool:
+    return await _current(url) == newest()
+
+
 async def upgrade(url: str, revision: str = "head") -> SchemaStatus:
     """Upgrades under an advisory lock, so that processes that start together do it once."""
     guard = await asyncpg.connect(url)
     try:
         await guard.execute("select pg_advisory_lock(hashtext('opilio.migrate'))")
-        if revision == "head" and (current := await _current(url)) == newest():
-            return SchemaStatus(current, newest(), [])
+        if revision == "head" and await is_current(url):
+            return SchemaStatus(newest(), newest(), [])
         await status(url)  # refuses a database from the future
         await asyncio.to_thread(_command().upgrade, _config(url), revision)
         return await status(url)

@@ -126,12 +126,12 @@ class FakeControlPlane:
         """The request is carried out, its answer never arrives."""
         self._faults.append(_Fault(endpoint, None, None, times, after_work=True))
 
-    async def until(self, condition: Callable[["FakeControlPlane"], bool], seconds: float = 10) -> None:
+    async def until(self, condition: Callable[["FakeControlPlane"], bool], seconds: float = 30) -> None:
         """Waits for something to become true; looked at after each request."""
         async with asyncio.timeout(seconds):
             await self._changed_until(lambda: condition(self))
 
-    async def settled(self, seconds: float = 10) -> None:
+    async def settled(self, seconds: float = 30) -> None:
         """Waits until every job has reached its end."""
         await self.until(lambda plane: all(job.final for job in plane.jobs), seconds)
 

@@ -1,14 +1,21 @@
+-- name: schedule_alone
+-- Schedulers take turns, batch by batch: cheaper than locking every row that is about to be deleted.
+select pg_advisory_xact_lock(hashtext('opilio.create_due'));
+
 -- name: create_due
--- Turns due policies into jobs, many in one statement. A row of policy_due is taken by one scheduler only;
--- the unique index on job_active stands behind it. A policy that was disabled meanwhile loses its row.
+-- Turns due policies into jobs, many in one statement. A row of policy_due that somebody moves in this moment is
+-- looked at again before it goes. A policy that was disabled meanwhile loses its row; one that has a job already
+-- keeps that, and the unique index on job_active stands behind it.
 with clock as (select coalesce(:now::timestamptz, now()) as at),
-due as materialized (
-  select d.policy_id from policy_due d
+ripe as materialized (
+  select d.ctid as place from policy_due d
   where d.due_at <= (select at from clock)
   order by d.due_at
-  limit :most::int
-  for update skip locked),
-taken as (delete from policy_due d using due where d.policy_id = due.policy_id),
+  limit :most::int),
+due as (
+  delete from policy_due d using ripe
+  where d.ctid = ripe.place and d.due_at <= (select at from clock)
+  returning d.policy_id),
 created as (
   insert into job_active (policy_id, host_id, queue, place, priority, base_priority, max_retries, run_at, created_at, created_by)
   select p.policy_id, p.host_id, p.job_queue,
@@ -25,8 +32,7 @@ created as (
           :overdue_bands::float8[])]
       + (:error_points::int[])[1 + width_bucket(s.error_rate::float8, :error_bands::float8[])]
       + (:hot_points::int[])[1 + width_bucket(p.hot::int::float8, :hot_bands::float8[])])) as priority) rated
-  where s.enabled
-  on conflict (policy_id) do nothing
+  where s.enabled and not exists (select 1 from job_active a where a.policy_id = due.policy_id)
   returning host_id, queue, priority, place),
 woken as (
   insert into gate as g (host_id, queue, top_priority, open_at)
@@ -34,7 +40,7 @@ woken as (
   where c.place = 'gated' group by c.host_id, c.queue, clock.at order by 1, 2
   on conflict (host_id, queue) do update
     set top_priority = greatest(g.top_priority, excluded.top_priority), version = g.version + 1)
-select (select count(*) from due) as due, (select count(*) from created) as created;
+select (select count(*) from ripe) as due, (select count(*) from created) as created;
 
 -- name: create_now
 -- A job at once for one policy, due or not; with an active job nothing happens.

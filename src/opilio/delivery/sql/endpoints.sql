@@ -18,7 +18,7 @@ select endpoint_id from webhook_endpoint where kind = 'direct' and url = :url;
 -- Endpoints with their health, newest first; one of them when an id is given.
 select e.endpoint_id, e.kind, e.url, e.events, e.description, e.status, e.status_reason, e.status_since,
        e.created_at, e.updated_at, g.max_concurrent, g.failures, g.failing_since, g.last_success_at, g.last_failure_at,
-       g.last_error, nullif(g.open_at, 'infinity') as next_attempt_at,
+       g.last_error, case when g.active then nullif(g.open_at, 'infinity') end as next_attempt_at,
        (select count(*) from (select 1 from webhook_delivery d where d.endpoint_id = e.endpoint_id and d.head limit 10000) h)
        + (select count(*) from (select 1 from webhook_delivery d
                                 where d.endpoint_id = e.endpoint_id and d.state = 'pending' and not d.head limit 10000) b) as pending

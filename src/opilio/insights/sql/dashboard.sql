@@ -84,6 +84,7 @@ select (select max(minute) from figure_minute) as newest, date_trunc('minute', n
 
 -- name: roll_up
 -- Counts what ended in each minute of a span; counting a minute again corrects it, and keeps what was seen then.
+-- Only the newest minute was seen: what waited in older ones nobody knows.
 with minutes as (
   select m as minute from generate_series(:first::timestamptz, :until::timestamptz - interval '1 minute', interval '1 minute') m),
 ended as (
@@ -102,11 +103,14 @@ crawled as (
   from result r cross join lateral width_bucket(r.crawl_duration, array[0.5, 1, 2, 5, 10, 30, 60]::float8[]) b
   where r.crawled_at >= :first::timestamptz and r.crawled_at < :until::timestamptz and r.crawl_duration is not null group by 1)
 insert into figure_minute as f (minute, pending, locked, due, bots_alive, done, failed, expired, retries, durations, crawls, seconds)
-select m.minute, :pending::int, :locked::int, :due::int, :bots_alive::int,
+select m.minute, seen.pending, seen.locked, seen.due, seen.bots_alive,
   coalesce(e.done, 0), coalesce(e.failed, 0), coalesce(e.expired, 0), coalesce(e.retries, array_fill(0, array[6])),
   coalesce(c.durations, array_fill(0, array[8])), coalesce(c.crawls, 0), coalesce(c.seconds, 0)
 from minutes m left join ended e using (minute) left join crawled c using (minute)
-on conflict (minute) do update set done = excluded.done, failed = excluded.failed, expired = excluded.expired,
+left join (select :until::timestamptz - interval '1 minute' as minute, :pending::int as pending, :locked::int as locked,
+             :due::int as due, :bots_alive::int as bots_alive) seen using (minute)
+on conflict (minute) do update set pending = coalesce(f.pending, excluded.pending), locked = coalesce(f.locked, excluded.locked),
+  due = coalesce(f.due, excluded.due), bots_alive = coalesce(f.bots_alive, excluded.bots_alive), done = excluded.done, failed = excluded.failed, expired = excluded.expired,
   retries = excluded.retries, durations = excluded.durations, crawls = excluded.crawls, seconds = excluded.seconds;
 
 -- name: forget_minutes

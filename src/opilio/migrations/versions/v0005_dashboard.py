@@ -3,7 +3,7 @@
 from opilio.migrations.script import run_sql
 
 revision = "0005"
-down_revision = "0003"
+down_revision = "0004"
 
 
 def upgrade() -> None:

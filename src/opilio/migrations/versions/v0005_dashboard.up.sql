@@ -1,10 +1,10 @@
 -- Charts read one narrow row a minute, however many jobs ended in it.
 create table figure_minute (
   minute       timestamptz primary key,
-  pending      int not null,               -- as seen when the minute was over
-  locked       int not null,
-  due          int not null,
-  bots_alive   int not null,
+  pending      int,                        -- as seen when the minute was over, if somebody looked
+  locked       int,
+  due          int,
+  bots_alive   int,
   done         int not null,               -- what ended in it
   failed       int not null,
   expired      int not null,
@@ -17,6 +17,9 @@ create table figure_minute (
 -- Both tables grow at their end, in the order of time: a few bytes for each hundred pages find a minute.
 create index job_archive_finished on job_archive using brin (finished_at) with (pages_per_range = 32, autosummarize = on);
 create index result_crawled on result using brin (crawled_at) with (pages_per_range = 32, autosummarize = on);
+
+-- The list by priority; the URL has its own index, and policies change rarely.
+create index policy_by_priority on policy (priority desc, policy_id desc) where deleted_at is null;
 
 create table saved_view (
   view_id     uuid primary key default opilio_uuid7(),

@@ -48,4 +48,4 @@ async def revoke_tokens(visit: Visit) -> Any:
     bot_id, token = visit.said("bot_id") or "", visit.said("id")
     count = await visit.opilio.entry.revoke_bot_tokens(bot_id, uuid_of(token) if token else None)
     await visit.note("bot.revoke", bot_id, {"id": token})
-    return go("/bots", visit.words.count("%(n)s token revoked.", "%(n)s tokens revoked.", count))
+    return go("/bots", visit.words.counted("%(n)s token revoked.", "%(n)s tokens revoked.", count))

@@ -19,7 +19,7 @@ _BOWS = {
     (State.PENDING, State.LOCKED): -26,
     (State.LOCKED, State.PENDING): -26,
     (State.EXPIRED, State.PENDING): -80,
-    (State.FAILED, State.PENDING): 150,
+    (State.FAILED, State.PENDING): 78,
 }
 
 

@@ -56,6 +56,7 @@ class Viewer:
     _beat: Beat | None = None
     _known: dict[UUID, str] | None = None
     _changed: bool = False
+    ended: bool = False
 
     def hear(self, beat: Beat) -> None:
         if beat.pulse is not None:
@@ -65,12 +66,20 @@ class Viewer:
         self._beat = beat
         self._news.set()
 
+    def greet(self, beat: Beat) -> None:
+        """A look from before this viewer came: figures at once, but nothing to compare with."""
+        self._beat = beat
+        self._news.set()
+
+    def end(self) -> None:
+        self.ended = True
+        self._news.set()
+
     async def next(self) -> tuple[Beat, bool]:
         await self._news.wait()
         self._news.clear()
         changed, self._changed = self._changed, False
-        assert self._beat is not None
-        return self._beat, changed
+        return self._beat or Beat(None), changed
 
 
 class Live:
@@ -81,18 +90,24 @@ class Live:
         self._tick = tick
         self._viewers: set[Viewer] = set()
         self._task: asyncio.Task[None] | None = None
-        self._last: tuple[float, Pulse] | None = None
+        self._last: tuple[float, Beat] | None = None
         self.looks = 0
 
     async def pulse(self) -> Pulse:
         """The newest look if it is fresh, so that a page need not look again."""
-        if self._last and self._last[0] > time.monotonic() - self._tick:
-            return self._last[1]
-        return (await self._look()).pulse or await self._figures.pulse()
+        fresh = self._fresh()
+        return (fresh or await self.look()).pulse or await self._figures.pulse()
+
+    def _fresh(self) -> Beat | None:
+        if self._last is None or self._last[0] < time.monotonic() - self._tick:
+            return None
+        return self._last[1]
 
     @contextmanager
     def watching(self, jobs: Iterable[UUID], policies: Iterable[UUID]) -> Iterator[Viewer]:
         viewer = Viewer(frozenset(jobs), frozenset(policies))
+        if fresh := self._fresh():
+            viewer.greet(fresh)
         self._viewers.add(viewer)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
@@ -103,12 +118,12 @@ class Live:
 
     async def _run(self) -> None:
         while self._viewers:
-            beat = await self._look()
+            beat = await self.look()
             for viewer in list(self._viewers):
                 viewer.hear(beat)
             await asyncio.sleep(self._tick)
 
-    async def _look(self) -> Beat:
+    async def look(self) -> Beat:
         self.looks += 1
         jobs = {thing for viewer in self._viewers for thing in viewer.jobs}
         policies = {thing for viewer in self._viewers for thing in viewer.policies}
@@ -119,10 +134,14 @@ class Live:
         except _AWAY as error:
             _log.warning("the dashboard cannot see the database", error=str(error))
             return Beat(None, fault=str(error) or type(error).__name__)
-        self._last = (time.monotonic(), pulse)
-        return Beat(pulse, marks=marks)
+        beat = Beat(pulse, marks=marks)
+        self._last = (time.monotonic(), beat)
+        return beat
 
     async def close(self) -> None:
+        """The process ends: so do the streams, and browsers look for another one."""
+        for viewer in self._viewers:
+            viewer.end()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -148,6 +167,8 @@ async def _messages(
     with live.watching(jobs, policies) as viewer:
         while time.monotonic() < ends:
             beat, changed = await viewer.next()
+            if viewer.ended:
+                return
             if beat.pulse is None:
                 yield event("down", beat.fault)
                 continue

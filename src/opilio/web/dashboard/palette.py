@@ -33,6 +33,9 @@ def _pages(visit: Visit) -> list[Entry]:
         (say("Results"), "/results", page),
         (say("Bots"), "/bots", page),
         (say("Hosts"), "/hosts", page),
+        (say("Webhooks"), "/webhooks", page),
+        (say("Events"), "/events", page),
+        (say("Dead letters"), "/dlq", page),
         ("API", "/schema", page),
     ]
     if visit.can("write"):

@@ -1,5 +1,6 @@
 """Policies: the list, and the page of one."""
 
+from decimal import Decimal
 from typing import Any
 
 from opilio.contracts.policies import PolicyPatch
@@ -22,7 +23,7 @@ def policy_filter(visit: Visit) -> PolicyFilter:
         host=(visit.arg("host") or "").lower() or None,
         q=visit.arg("q"),
         queue=queue if queue in QUEUES else None,
-        hot=visit.flag("hot"),
+        is_hot=visit.flag("hot"),
         failing=visit.flag("failing"),
         due=visit.flag("due"),
         label_key=key or None,
@@ -69,6 +70,7 @@ async def one_policy(visit: Visit) -> Page:
     why = await opilio.insights.policy_why(policy.id)
     runs = await opilio.insights.jobs(policy_id=policy.id, limit=20)
     changes = await opilio.insights.history(policy.id, limit=30)
+    last = await opilio.figures.last_values(policy.id)
     rated = rate(visit, policy)
     return Page(
         "policy.html",
@@ -78,10 +80,10 @@ async def one_policy(visit: Visit) -> Page:
             "why": why,
             "runs": runs.items,
             "changes": changes.items,
-            "last": await opilio.figures.last_values(policy.id),
+            "last": last,
             "rated": rated,
             "reasons": reasons_in_words(visit, rated),
-            "charts": [field for field in fields if field in ("price", "in_stock")] + _numbers(fields),
+            "charts": [field for field in ("price", "in_stock") if field in fields] + _numbers(fields, last),
         },
         data={"policy": policy, "why": why, "runs": runs.items, "changes": changes.items},
         charts=True,
@@ -89,8 +91,10 @@ async def one_policy(visit: Visit) -> Page:
     )
 
 
-def _numbers(fields: list[str]) -> list[str]:
-    return [field for field in fields if field.startswith("data.")][:4]
+def _numbers(fields: list[str], last: Any) -> list[str]:
+    """The extra values that are numbers: an article number that is text has no curve."""
+    found = (last and last["last_data"]) or {}
+    return [field for field in fields if _is_plain(found.get(field.removeprefix("data.")))][:4]
 
 
 @POLICIES.page("/policies/{id:str}/values")
@@ -102,11 +106,7 @@ async def values(visit: Visit) -> Page:
 
 def _is_plain(value: Any) -> bool:
     """What can stand on an axis."""
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return True
+    return isinstance(value, int | float | Decimal)
 
 
 @POLICIES.action("/policies/{id:str}/run")

@@ -60,11 +60,20 @@ async def change_policy(visit: Visit) -> Any:
 @POLICY_FORM.action("/policies/preview", need="read")
 async def preview(visit: Visit) -> Page:
     """What would become of the form as it stands: the priority with its reasons, the queue, the faults."""
-    values: dict[str, Any] = {"fault": None, "rated": None, "reasons": [], "queue": "", "host": ""}
+    values: dict[str, Any] = {
+        "fault": None,
+        "rated": None,
+        "reasons": [],
+        "queue": "",
+        "host": "",
+        "hours": 0,
+        "enabled": True,
+    }
     try:
         wanted = _read(visit, PolicyInput)
         rules.check(wanted)
         values["host"] = normalise(wanted.url, visit.opilio.settings.crawl_allow).host
+        values |= {"hours": wanted.frequency_hours, "enabled": wanted.enabled}
         values["rated"] = rate(visit, wanted)
         values["reasons"] = reasons_in_words(visit, values["rated"])
         values["queue"] = choose_queue(wanted.queue, wanted.crawl_config)

@@ -40,7 +40,7 @@ def _no_bot(pulse: Pulse, words: Words) -> list[Problem]:
     for queue in pulse.queues:
         if not queue.waiting or (queue.bot_seen_at and queue.bot_seen_at > pulse.at - _GONE):
             continue
-        jobs = words.count("%(n)s job waits", "%(n)s jobs wait", queue.waiting)
+        jobs = words.counted("%(n)s job waits", "%(n)s jobs wait", queue.waiting)
         if queue.bot_seen_at is None:
             text = words.say("No bot with %(queue)s was ever seen: %(jobs)s", queue=queue.queue, jobs=jobs)
         else:
@@ -56,7 +56,7 @@ def _no_bot(pulse: Pulse, words: Words) -> list[Problem]:
 def _scheduler(pulse: Pulse, words: Words) -> list[Problem]:
     if pulse.oldest_due < _LATE:
         return []
-    due = words.count(
+    due = words.counted(
         "%(n)s policy is due but not started", "%(n)s policies are due but not started", pulse.due
     )
     text = words.say("%(due)s, the oldest for %(since)s", due=due, since=words.span(pulse.oldest_due))
@@ -67,7 +67,7 @@ def _scheduler(pulse: Pulse, words: Words) -> list[Problem]:
 def _sweeper(pulse: Pulse, words: Words) -> list[Problem]:
     if not pulse.overrun:
         return []
-    text = words.count(
+    text = words.counted(
         "%(n)s lock ran out and nobody took it back",
         "%(n)s locks ran out and nobody took them back",
         pulse.overrun,
@@ -79,12 +79,12 @@ def _sweeper(pulse: Pulse, words: Words) -> list[Problem]:
 def _delivery(pulse: Pulse, words: Words) -> list[Problem]:
     if pulse.oldest_outbox < _LATE:
         return []
-    events = words.count("%(n)s event waits to go out", "%(n)s events wait to go out", pulse.outbox)
+    events = words.counted("%(n)s event waits to go out", "%(n)s events wait to go out", pulse.outbox)
     text = words.say(
         "%(events)s, the oldest for %(since)s", events=events, since=words.span(pulse.oldest_outbox)
     )
     detail = words.say("Delivery seems not to run: opilio up and opilio run delivery start it.")
-    return [Problem(False, text, detail, "", "")]
+    return [Problem(False, text, detail, words.say("Show them"), "/events")]
 
 
 def _failures(pulse: Pulse, words: Words) -> list[Problem]:
@@ -106,7 +106,11 @@ def _webhooks(pulse: Pulse, words: Words) -> list[Problem]:
         else:
             since = words.since(hook.failing_since, pulse.at) if hook.failing_since else ""
             text = words.say("The webhook to %(url)s fails since %(since)s", url=hook.url, since=since)
-        found.append(Problem(False, text, hook.status_reason or "", "", ""))
+        found.append(
+            Problem(
+                False, text, hook.status_reason or "", words.say("Show it"), f"/webhooks/{hook.endpoint_id}"
+            )
+        )
     return found
 
 
@@ -115,7 +119,7 @@ def _cooling(pulse: Pulse, words: Words) -> list[Problem]:
     for host in pulse.cooling:
         if not host.waiting:
             continue
-        jobs = words.count("%(n)s job waits", "%(n)s jobs wait", host.waiting)
+        jobs = words.counted("%(n)s job waits", "%(n)s jobs wait", host.waiting)
         left = words.span(host.cooling_until - pulse.at)
         text = words.say(
             "%(host)s is left alone for another %(left)s: %(jobs)s", host=host.host, left=left, jobs=jobs

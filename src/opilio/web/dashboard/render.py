@@ -32,6 +32,7 @@ def environment(language: str) -> Environment:
         lstrip_blocks=True,
     )
     made.install_gettext_translations(translations(language), newstyle=True)  # type: ignore[attr-defined]
+    made.policies["json.dumps_kwargs"] = {"sort_keys": False}
     made.filters |= {
         "number": words.number,
         "short": words.short,

@@ -16,6 +16,7 @@ from opilio.web.dashboard.hosts import HOSTS
 from opilio.web.dashboard.imports import IMPORTS
 from opilio.web.dashboard.jobs import JOBS
 from opilio.web.dashboard.live import LIVE, Live
+from opilio.web.dashboard.outgoing import OUTGOING
 from opilio.web.dashboard.overview import OVERVIEW
 from opilio.web.dashboard.palette import PALETTE
 from opilio.web.dashboard.policies import POLICIES
@@ -34,6 +35,7 @@ _SITES = (
     RESULTS,
     BOTS,
     HOSTS,
+    OUTGOING,
     SETTINGS,
     VIEWS,
     PALETTE,

@@ -52,7 +52,7 @@ class Words:
         found = self._one(text)
         return found % values if values else found
 
-    def count(self, one: str, many: str, n: int, **values: Any) -> str:
+    def counted(self, one: str, many: str, n: int, **values: Any) -> str:
         return self._many(one, many, n) % {"n": self.number(n), **values}
 
     def number(self, value: float | Decimal | None, digits: int | None = None) -> str:
@@ -78,7 +78,7 @@ class Words:
         if not currency:
             return self.number(price)
         try:
-            return format_currency(price, currency.upper(), locale=self.language, currency_digits=False)
+            return format_currency(price, currency.upper(), locale=self.language, decimal_quantization=False)
         except (ValueError, UnknownLocaleError):
             return f"{price} {currency}"
 

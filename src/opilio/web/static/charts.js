@@ -31,7 +31,7 @@
     active: (element, rows) => ({
       color: ["--chart-pending", "--chart-locked", "--chart-expired"].map(colour),
       xAxis: axis("time"), yAxis: axis("value", { minInterval: 1 }),
-      series: ["pending", "locked", "due"].map((field, i) => ({ name: names(element)[i], type: "line", showSymbol: false, areaStyle: i ? undefined : { opacity: 0.15 }, data: over(rows, field) })),
+      series: ["pending", "locked", "due"].map((field, i) => ({ name: names(element)[i], type: "line", showSymbol: false, connectNulls: true, areaStyle: i ? undefined : { opacity: 0.15 }, data: over(rows, field) })),
     }),
     bars: (element, values) => ({
       color: [colour("--chart-locked")],

@@ -1,0 +1,40 @@
+"""Keeps the catalogues in step with the source: `make words`. New texts are added empty, lost ones are dropped."""
+
+from pathlib import Path
+
+from babel.messages.catalog import Catalog
+from babel.messages.extract import extract_from_dir
+from babel.messages.pofile import read_po, write_po
+
+WEB = Path(__file__).parents[1] / "src" / "opilio" / "web"
+LOCALES = WEB / "dashboard" / "locale"
+KEYWORDS = {"_": None, "gettext": None, "say": None, "counted": (1, 2), "ngettext": (1, 2)}
+METHODS = [("dashboard/**.py", "python"), ("templates/**.html", "jinja2")]
+OPTIONS = {
+    "templates/**.html": {
+        "extensions": "jinja2.ext.i18n,jinja2.ext.do",
+        "trim_blocks": "true",
+        "silent": "false",
+    }
+}
+
+
+def texts() -> Catalog:
+    """Every text that a person may read."""
+    catalog = Catalog(project="Opilio", fuzzy=False)
+    for file, _line, message, _comments, _context in extract_from_dir(WEB, METHODS, OPTIONS, KEYWORDS):
+        catalog.add(message, locations=[(file, 0)])
+    return catalog
+
+
+def main() -> None:
+    for file in LOCALES.glob("*.po"):
+        catalog = read_po(file.open("rb"), locale=file.stem)
+        catalog.update(texts(), no_fuzzy_matching=True)
+        catalog.obsolete.clear()
+        with file.open("wb") as target:
+            write_po(target, catalog, sort_output=True, no_location=True, width=120)
+
+
+if __name__ == "__main__":
+    main()

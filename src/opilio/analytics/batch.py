@@ -1,0 +1,340 @@
+"""From the items of a batch to the rows of the database: pure, so that it can run in another process."""
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from opilio.analytics.item import (
+    MAX_TEXT,
+    Comment,
+    Failure,
+    Item,
+    comments_of,
+    figures_of,
+    moment,
+    parse_item,
+    project_of,
+    text_of,
+)
+from opilio.analytics.message import BatchContext
+from opilio.analytics.pipeline import Analysis, Pipeline, load_pipeline
+from opilio.analytics.stages.document import Figures, Impact, Sentiment
+from opilio.analytics.stages.impact import RISKS
+from opilio.contracts.codes import ErrorCode, category_of
+from opilio.contracts.collected import AlertRaised
+
+_ALERTING = frozenset(RISKS[2:])
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How a batch ended: its size, and how many of its items did well and badly."""
+
+    size: int
+    succeeded: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRows:
+    """Rows as JSON arrays, ready for the database, and the figures of the batch."""
+
+    posts: bytes
+    comments: bytes
+    errors: bytes
+    alerts: bytes
+    counts: Counts
+    errors_by_code: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class _Work:
+    """An item on its way through the batch."""
+
+    item: Item
+    project_id: str | None
+    platform: str
+    text: str
+    cut: bool
+    comments: list[Comment]
+
+
+def analyse_batch(
+    items: Sequence[bytes], context: BatchContext, stages: Mapping[str, str], now: datetime
+) -> BatchRows:
+    """Every item becomes a row, whatever is wrong with it or with its neighbours."""
+    begun = time.perf_counter()
+    pipeline = load_pipeline(stages)
+    rows = _Rows(context, pipeline.version)
+    work: list[_Work] = []
+    for position, raw in enumerate(items):
+        item, failure = parse_item(raw, context, position)
+        if failure is not None:
+            rows.add_failure(failure, item)
+        elif item is not None:
+            work.append(_prepare(item, context))
+    _analyse(work, pipeline, rows, now)
+    rows.took((time.perf_counter() - begun) * 1000 / max(len(items), 1))
+    return rows.finish(len(items), time.perf_counter() - begun)
+
+
+def _prepare(item: Item, context: BatchContext) -> _Work:
+    text = text_of(item)
+    platform = (item.meta.platform or context.platform or "unknown").lower()
+    return _Work(
+        item, project_of(item, context), platform, text[:MAX_TEXT], len(text) > MAX_TEXT, comments_of(item)
+    )
+
+
+def _analyse(work: list[_Work], pipeline: Pipeline, rows: "_Rows", now: datetime) -> None:
+    """All at once; where that fails, one by one, so that only the item at fault is lost."""
+    try:
+        done = _through_stages(work, pipeline, now)
+    except Exception as error:  # noqa: BLE001 - a user's own stage may raise anything
+        if len(work) == 1:
+            content_id = str(work[0].item.meta.id)
+            rows.add_failure(
+                Failure(content_id, ErrorCode.INTERNAL_ERROR, f"{type(error).__name__}: {error}"),
+                work[0].item,
+            )
+            return
+        for one in work:
+            _analyse([one], pipeline, rows, now)
+        return
+    for one, analysis, figures, impact, feelings in done:
+        rows.add_post(one, analysis, figures, impact, feelings)
+
+
+def _through_stages(
+    work: list[_Work], pipeline: Pipeline, now: datetime
+) -> list[tuple[_Work, Analysis, Figures, Impact, list[Sentiment]]]:
+    analyses = pipeline.analyse([one.text for one in work], [one.item.meta.lang for one in work])
+    feelings = iter(
+        pipeline.feelings([(comment.text or "")[:MAX_TEXT] for one in work for comment in one.comments])
+    )
+    figures = [figures_of(one.item, one.platform, now) for one in work]
+    impacts = pipeline.impacts(
+        [
+            (figure, analysis.sentiment, analysis.intent)
+            for figure, analysis in zip(figures, analyses, strict=True)
+        ]
+    )
+    return [
+        (one, analysis, figure, impact, [next(feelings) for _ in one.comments])
+        for one, analysis, figure, impact in zip(work, analyses, figures, impacts, strict=True)
+    ]
+
+
+class _Rows:
+    """Collects rows; of an item that comes twice in a batch the last one counts."""
+
+    def __init__(self, context: BatchContext, version: str) -> None:
+        self._context = context
+        self._version = version
+        self._posts: dict[tuple[str | None, str, str], dict[str, Any]] = {}
+        self._comments: dict[tuple[str | None, str, str, str], dict[str, Any]] = {}
+        self._alerts: dict[tuple[str, str, str], dict[str, Any]] = {}
+        self._errors: list[dict[str, Any]] = []
+        self._codes: Counter[str] = Counter()
+
+    def add_post(
+        self, work: _Work, analysis: Analysis, figures: Figures, impact: Impact, feelings: Sequence[Sentiment]
+    ) -> None:
+        row = self._common(work.item, work.project_id, work.platform)
+        row |= (
+            _content_columns(work, analysis)
+            | _figure_columns(work.item, figures)
+            | _insight_columns(analysis, impact)
+        )
+        row |= {"fetch_status": "success", "model_version": self._version}
+        key = (work.project_id, work.platform, row["id"])
+        self._posts[key] = row
+        for comment, feeling in zip(work.comments, feelings, strict=True):
+            comment_row = _comment_row(key, comment, feeling)
+            self._comments[*key, comment_row["comment_id"]] = comment_row
+        if work.project_id and impact.risk in _ALERTING:
+            self._alerts[work.project_id, work.platform, row["id"]] = _alert_row(work.project_id, row, impact)
+
+    def add_failure(self, failure: Failure, item: Item | None) -> None:
+        context = self._context
+        project_id = project_of(item, context) if item else context.project_id
+        platform = ((item.meta.platform if item else None) or context.platform or "unknown").lower()
+        common = self._common(item, project_id, platform)
+        row = common | {
+            "id": failure.content_id,
+            "fetch_status": "error",
+            "fetch_error": failure.message,
+            "error_code": failure.code,
+            "error_details": failure.details,
+        }
+        self._posts[project_id, platform, failure.content_id] = row
+        self._codes[failure.code] += 1
+        self._errors.append(
+            {
+                "content_id": failure.content_id,
+                "project_id": project_id,
+                "job_id": row["job_id"] or "",
+                "platform": platform,
+                "error_code": failure.code,
+                "error_category": category_of(failure.code),
+                "error_message": failure.message,
+                "error_details": failure.details,
+                "permalink": row["permalink"],
+            }
+        )
+
+    def _common(self, item: Item | None, project_id: str | None, platform: str) -> dict[str, Any]:
+        context = self._context
+        meta = item.meta if item else None
+        job_id = context.job_id or (meta.job_id if meta else None)
+        return {
+            "id": str(meta.id).strip() if meta else None,
+            "project_id": project_id,
+            "job_id": job_id,
+            "batch_index": context.batch_index,
+            "task_type": context.task_type or (meta.task_type if meta else None),
+            "platform": platform,
+            "keyword_source": (meta.keyword_source if meta else None) or context.keyword,
+            "keyword_role": _role(job_id),
+            "brand_name": context.brand_name,
+            "crawled_at": moment(meta.crawled_at) if meta else None,
+            "published_at": moment(meta.published_at) if meta else None,
+            "pipeline_version": meta.pipeline_version if meta else None,
+            "permalink": meta.permalink if meta else None,
+        }
+
+    def took(self, milliseconds: float) -> None:
+        for row in self._posts.values():
+            row["processing_time_ms"] = round(milliseconds, 3)
+
+    def finish(self, batch_size: int, seconds: float) -> BatchRows:
+        failed = sum(self._codes.values())
+        return BatchRows(
+            _encoded(list(self._posts.values())),
+            _encoded(list(self._comments.values())),
+            _encoded(self._errors),
+            _encoded(list(self._alerts.values())),
+            Counts(batch_size, batch_size - failed, failed),
+            dict(self._codes),
+            seconds,
+        )
+
+
+def _role(job_id: str | None) -> str | None:
+    parts = (job_id or "").split("-")
+    return parts[-2] if len(parts) >= 3 and parts[-2] in {"brand", "competitor"} else None
+
+
+def _content_columns(work: _Work, analysis: Analysis) -> dict[str, Any]:
+    content = work.item.content
+    flags = [*analysis.document.flags, *(["text_cut"] if work.cut else [])]
+    return {
+        "content_text": content.text[:MAX_TEXT] if content.text else None,
+        "content_transcription": content.transcription[:MAX_TEXT] if content.transcription else None,
+        "media_duration": content.duration,
+        "hashtags": list(dict.fromkeys([*(content.hashtags or []), *analysis.document.hashtags])),
+        "language": analysis.document.language,
+        "flags": flags,
+    }
+
+
+def _figure_columns(item: Item, figures: Figures) -> dict[str, Any]:
+    author = item.author
+    return {
+        "author_id": str(author.id) if author.id is not None else None,
+        "author_name": author.name,
+        "author_username": author.username,
+        "author_avatar_url": author.avatar_url,
+        "author_is_verified": author.is_verified,
+        "follower_count": figures.followers,
+        "view_count": figures.views,
+        "like_count": figures.likes,
+        "comment_count": figures.comments,
+        "share_count": figures.shares,
+        "save_count": figures.saves,
+    }
+
+
+def _insight_columns(analysis: Analysis, impact: Impact) -> dict[str, Any]:
+    sentiment, intent = analysis.sentiment, analysis.intent
+    return {
+        "keywords": [keyword.word for keyword in analysis.topics.keywords],
+        "intent": intent.label,
+        "intent_confidence": intent.confidence,
+        "sentiment": sentiment.label,
+        "sentiment_score": sentiment.score,
+        "sentiment_probabilities": sentiment.probabilities,
+        "aspects": aspects_as_json(analysis),
+        "impact_score": impact.score,
+        "risk_level": impact.risk,
+        "impact_breakdown": [msgspec.to_builtins(reason) for reason in impact.reasons],
+    }
+
+
+def aspects_as_json(analysis: Analysis) -> dict[str, Any]:
+    return {
+        aspect: {"sentiment": found.label, "score": found.score, "mentions": list(found.words)}
+        for aspect, found in analysis.aspects.items()
+    }
+
+
+def _comment_row(key: tuple[str | None, str, str], comment: Comment, feeling: Sentiment) -> dict[str, Any]:
+    text = (comment.text or "")[:MAX_TEXT]
+    digest = hashlib.sha256(f"{comment.author_name}\n{text}".encode("utf-8", "replace")).hexdigest()[:32]
+    return {
+        "project_id": key[0],
+        "platform": key[1],
+        "id": key[2],
+        "comment_id": str(comment.id) if comment.id is not None else digest,
+        "text": text,
+        "author_name": comment.author_name,
+        "likes": max(comment.likes or 0, 0),
+        "sentiment": feeling.label,
+        "sentiment_score": feeling.score,
+        "commented_at": moment(comment.created_at),
+    }
+
+
+def _alert_row(project_id: str, row: Mapping[str, Any], impact: Impact) -> dict[str, Any]:
+    alert = AlertRaised(
+        project_id=project_id,
+        post_id=row["id"],
+        platform=row["platform"],
+        risk_level=impact.risk,
+        impact_score=impact.score,
+        intent=row["intent"],
+        sentiment=row["sentiment"],
+        permalink=row["permalink"],
+        reasons=row["impact_breakdown"],
+    )
+    level = RISKS.index(impact.risk)
+    return {
+        "project_id": project_id,
+        "platform": row["platform"],
+        "id": row["id"],
+        "level": level,
+        "data": msgspec.to_builtins(alert),
+    }
+
+
+def _encoded(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    data = msgspec.json.encode(rows)
+    # PostgreSQL keeps no NUL in text; it says nothing in a post either.
+    return msgspec.json.encode(_without_nul(rows)) if b"\\u0000" in data else data
+
+
+def _without_nul(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace("\x00", "")
+    if isinstance(value, Mapping):
+        return {_without_nul(key): _without_nul(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nul(inner) for inner in value]
+    return value

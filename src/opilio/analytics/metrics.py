@@ -1,0 +1,79 @@
+"""What the analytics role tells Prometheus."""
+
+from collections import deque
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from opilio.analytics.processing import Done, Outcome
+from opilio.contracts.codes import ErrorCode, category_of
+
+# The rates are of the last items, not of all since the start: an alert must see what happens now.
+_WINDOW = 200
+_OUR_CODES = frozenset(map(str, ErrorCode))
+_DURATIONS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+
+class AnalyticsMetrics:
+    """Counts outcomes; one for each process."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._received = Counter(
+            "events_received", "Messages taken from the queue.", ["platform"], registry=registry
+        )
+        self._processed = Counter(
+            "items_processed", "Items analysed or failed.", ["platform"], registry=registry
+        )
+        self._errors = Counter(
+            "errors_by_code",
+            "Items that failed.",
+            ["platform", "error_code", "error_category"],
+            registry=registry,
+        )
+        self._success = _gauge("success_rate", "Share of recent items that did well.", registry)
+        self._error = _gauge("error_rate", "Share of recent items that failed.", registry)
+        self._whole = Histogram(
+            "event_processing_duration",
+            "Seconds for a batch.",
+            ["platform"],
+            buckets=_DURATIONS,
+            registry=registry,
+        )
+        self._fetch = Histogram(
+            "batch_fetch_duration",
+            "Seconds to fetch a batch.",
+            ["platform"],
+            buckets=_DURATIONS,
+            registry=registry,
+        )
+        self._recent: dict[str, deque[tuple[int, int]]] = {}
+
+    def observe(self, outcome: Outcome) -> None:
+        if not isinstance(outcome, Done):
+            self._received.labels("unknown").inc()
+            return
+        platform = outcome.inbound.context.platform or "unknown"
+        self._received.labels(platform).inc()
+        if outcome.rows is None:
+            return
+        counts = outcome.rows.counts
+        self._processed.labels(platform).inc(counts.size)
+        for code, count in outcome.rows.errors_by_code.items():
+            # Crawlers may send any code; each label is a time series, so only ours have their own.
+            known = code if code in _OUR_CODES else "OTHER"
+            self._errors.labels(platform, known, category_of(code)).inc(count)
+        self._whole.labels(platform).observe(outcome.seconds)
+        self._fetch.labels(platform).observe(outcome.fetch_seconds)
+        self._rate(platform, counts.succeeded, counts.failed)
+
+    def _rate(self, platform: str, succeeded: int, failed: int) -> None:
+        recent = self._recent.setdefault(platform, deque(maxlen=_WINDOW))
+        recent.append((succeeded, failed))
+        good, bad = (sum(column) for column in zip(*recent, strict=True))
+        if good + bad:
+            self._success.labels(platform).set(good / (good + bad))
+            self._error.labels(platform).set(bad / (good + bad))
+
+
+def _gauge(name: str, meaning: str, registry: CollectorRegistry) -> Gauge:
+    """Where processes share a folder of figures, the newest word counts."""
+    return Gauge(name, meaning, ["platform"], registry=registry, multiprocess_mode="mostrecent")

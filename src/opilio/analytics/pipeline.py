@@ -1,0 +1,110 @@
+"""The stages in their order, each replaceable by a setting."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+from opilio.analytics.stages.document import (
+    AspectSentiment,
+    Document,
+    Figures,
+    Impact,
+    Intent,
+    Sentiment,
+    Topics,
+)
+from opilio.analytics.stages.impact import DefaultImpact, ImpactModel
+from opilio.analytics.stages.intent import DefaultIntent, IntentClassifier
+from opilio.analytics.stages.keywords import DefaultKeywords, KeywordExtractor
+from opilio.analytics.stages.preprocessing import DefaultPreprocessor, Preprocessor
+from opilio.analytics.stages.sentiment import DefaultSentiment, SentimentModel
+from opilio.errors import Invalid
+
+STAGES = ("preprocessing", "keywords", "intent", "sentiment", "impact")
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """All that the text stages say of one text."""
+
+    document: Document
+    topics: Topics
+    intent: Intent
+    sentiment: Sentiment
+    aspects: dict[str, AspectSentiment]
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Five stages; a text goes through the first four, a post with its figures through all."""
+
+    preprocessing: Preprocessor
+    keywords: KeywordExtractor
+    intent: IntentClassifier
+    sentiment: SentimentModel
+    impact: ImpactModel
+
+    @classmethod
+    def default(cls) -> "Pipeline":
+        return cls(
+            DefaultPreprocessor(), DefaultKeywords(), DefaultIntent(), DefaultSentiment(), DefaultImpact()
+        )
+
+    @property
+    def version(self) -> str:
+        """Names the models, so that a row says what made it."""
+        return "+".join(
+            dict.fromkeys(str(getattr(getattr(self, f.name), "version", "?")) for f in fields(self))
+        )
+
+    def analyse(self, texts: Sequence[str], languages: Sequence[str | None]) -> list[Analysis]:
+        documents = self.preprocessing.prepare(texts, languages)
+        topics = self.keywords.extract(documents)
+        intents = self.intent.classify(documents)
+        sentiments = self.sentiment.score(documents)
+        return [
+            Analysis(document, topic, intent, sentiment, self._aspects(document, topic, sentiment))
+            for document, topic, intent, sentiment in zip(documents, topics, intents, sentiments, strict=True)
+        ]
+
+    def feelings(self, texts: Sequence[str]) -> list[Sentiment]:
+        """Sentiment alone, for comments."""
+        return self.sentiment.score(self.preprocessing.prepare(texts, [None] * len(texts)))
+
+    def impacts(self, posts: Sequence[tuple[Figures, Sentiment, Intent]]) -> list[Impact]:
+        return self.impact.assess(posts)
+
+    def _aspects(
+        self, document: Document, topics: Topics, sentiment: Sentiment
+    ) -> dict[str, AspectSentiment]:
+        return self.sentiment.score_aspects(document, topics.mentions, sentiment) if topics.mentions else {}
+
+
+def load_pipeline(stages: Mapping[str, str]) -> Pipeline:
+    """The default stages, but for those a setting replaces: `{"sentiment": "my_package.models:PhoBert"}`."""
+    unknown = stages.keys() - set(STAGES)
+    if unknown:
+        raise Invalid(
+            "analytics_stages",
+            f"no stage is named {', '.join(sorted(unknown))}; there are {', '.join(STAGES)}",
+        )
+    return _load(tuple(sorted(stages.items())))
+
+
+@lru_cache(maxsize=4)
+def _load(stages: tuple[tuple[str, str], ...]) -> Pipeline:
+    default = Pipeline.default()
+    chosen = {name: _made(name, path) for name, path in stages}
+    return Pipeline(**{name: chosen.get(name, getattr(default, name)) for name in STAGES})
+
+
+def _made(stage: str, path: str) -> Any:
+    module, _, name = path.partition(":")
+    try:
+        return getattr(import_module(module), name)()
+    except (ImportError, AttributeError, ValueError) as error:
+        raise Invalid(
+            "analytics_stages", f"{stage}: {path!r} cannot be loaded ({error}); write package.module:Class"
+        ) from error

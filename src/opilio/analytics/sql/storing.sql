@@ -1,0 +1,135 @@
+-- name: claim_batch
+-- Takes a batch for good, unless it or its event was taken before. One that failed may still succeed.
+insert into analysed_batch (batch_key, event_id, project_id, job_id, status, success_count, error_count, processed_at)
+select :batch_key, :event_id, :project_id, :job_id, :status, :success_count, :error_count, :now
+where not exists (
+  select from analysed_batch where event_id = :event_id and batch_key <> :batch_key and status = 'done')
+on conflict (batch_key) do update
+  set status = excluded.status, success_count = excluded.success_count, error_count = excluded.error_count,
+      processed_at = excluded.processed_at
+  where analysed_batch.status = 'failed' and excluded.status = 'done'
+returning (xmax = 0) as fresh;
+
+-- name: batch_is_done
+-- Whether a batch, or the event that brings it, was analysed before.
+select exists (select from analysed_batch where batch_key = :batch_key and status = 'done')
+    or exists (select from analysed_batch where event_id = :event_id and status = 'done');
+
+-- name: claim_identities
+-- Gives every new post its identity; in the order of the key, so that batches that share posts do not lock each other.
+insert into post_identity (project, platform, content_id, stored_at)
+select coalesce(p.project_id, ''), p.platform, p.id, :now
+from jsonb_to_recordset(:posts) as p(project_id text, platform text, id text)
+order by 1, 2, 3
+on conflict do nothing;
+
+-- name: store_posts
+-- One row per post. A later crawl replaces it; an error keeps what an earlier crawl brought and says why there is no newer.
+insert into post_analytics as kept (
+  post_key, stored_at, id, project_id, job_id, batch_index, task_type, platform, keyword_source, keyword_role, brand_name,
+  crawled_at, published_at, pipeline_version, permalink, content_text, content_transcription, media_duration, hashtags,
+  author_id, author_name, author_username, author_avatar_url, author_is_verified, follower_count,
+  view_count, like_count, comment_count, share_count, save_count, language, flags, keywords, intent, intent_confidence,
+  sentiment, sentiment_score, sentiment_probabilities, aspects, impact_score, risk_level, impact_breakdown,
+  model_version, processing_time_ms, analyzed_at, fetch_status, fetch_error, error_code, error_details)
+select
+  i.post_key, i.stored_at, p.id, p.project_id, p.job_id, p.batch_index, p.task_type, p.platform, p.keyword_source,
+  p.keyword_role, p.brand_name, p.crawled_at, p.published_at, p.pipeline_version, p.permalink, p.content_text,
+  p.content_transcription, p.media_duration, coalesce(p.hashtags, '{}'), p.author_id, p.author_name, p.author_username,
+  p.author_avatar_url, p.author_is_verified, coalesce(p.follower_count, 0), coalesce(p.view_count, 0),
+  coalesce(p.like_count, 0), coalesce(p.comment_count, 0), coalesce(p.share_count, 0), coalesce(p.save_count, 0),
+  p.language, coalesce(p.flags, '{}'), coalesce(p.keywords, '{}'), p.intent, p.intent_confidence, p.sentiment,
+  p.sentiment_score, p.sentiment_probabilities, coalesce(p.aspects, '{}'), p.impact_score, p.risk_level,
+  coalesce(p.impact_breakdown, '[]'), p.model_version, p.processing_time_ms, :now, p.fetch_status, p.fetch_error,
+  p.error_code, p.error_details
+from jsonb_to_recordset(:posts) as p(
+  id text, project_id text, job_id text, batch_index int, task_type text, platform text, keyword_source text,
+  keyword_role text, brand_name text, crawled_at timestamptz, published_at timestamptz, pipeline_version text,
+  permalink text, content_text text, content_transcription text, media_duration double precision, hashtags text[],
+  author_id text, author_name text, author_username text, author_avatar_url text, author_is_verified boolean,
+  follower_count bigint, view_count bigint, like_count bigint, comment_count bigint, share_count bigint,
+  save_count bigint, language text, flags text[], keywords text[], intent text, intent_confidence real, sentiment text,
+  sentiment_score real, sentiment_probabilities jsonb, aspects jsonb, impact_score real, risk_level text,
+  impact_breakdown jsonb, model_version text, processing_time_ms real, fetch_status text, fetch_error text,
+  error_code text, error_details jsonb)
+join post_identity i on (i.project, i.platform, i.content_id) = (coalesce(p.project_id, ''), p.platform, p.id)
+on conflict (post_key, stored_at) do update set
+  job_id = excluded.job_id, batch_index = excluded.batch_index, task_type = excluded.task_type,
+  keyword_source = excluded.keyword_source, keyword_role = excluded.keyword_role, brand_name = excluded.brand_name,
+  crawled_at = excluded.crawled_at, pipeline_version = excluded.pipeline_version,
+  published_at = coalesce(excluded.published_at, kept.published_at),
+  permalink = coalesce(excluded.permalink, kept.permalink),
+  fetch_status = excluded.fetch_status, fetch_error = excluded.fetch_error, error_code = excluded.error_code,
+  error_details = excluded.error_details, analyzed_at = excluded.analyzed_at,
+  (content_text, content_transcription, media_duration, hashtags, author_id, author_name, author_username,
+   author_avatar_url, author_is_verified, follower_count, view_count, like_count, comment_count, share_count, save_count,
+   language, flags, keywords, intent, intent_confidence, sentiment, sentiment_score, sentiment_probabilities, aspects,
+   impact_score, risk_level, impact_breakdown, model_version, processing_time_ms) =
+  (select w.* from (select
+     excluded.content_text, excluded.content_transcription, excluded.media_duration, excluded.hashtags,
+     excluded.author_id, excluded.author_name, excluded.author_username, excluded.author_avatar_url,
+     excluded.author_is_verified, excluded.follower_count, excluded.view_count, excluded.like_count,
+     excluded.comment_count, excluded.share_count, excluded.save_count, excluded.language, excluded.flags,
+     excluded.keywords, excluded.intent, excluded.intent_confidence, excluded.sentiment, excluded.sentiment_score,
+     excluded.sentiment_probabilities, excluded.aspects, excluded.impact_score, excluded.risk_level,
+     excluded.impact_breakdown, excluded.model_version, excluded.processing_time_ms
+   where excluded.fetch_status = 'success'
+   union all select
+     kept.content_text, kept.content_transcription, kept.media_duration, kept.hashtags,
+     kept.author_id, kept.author_name, kept.author_username, kept.author_avatar_url,
+     kept.author_is_verified, kept.follower_count, kept.view_count, kept.like_count,
+     kept.comment_count, kept.share_count, kept.save_count, kept.language, kept.flags,
+     kept.keywords, kept.intent, kept.intent_confidence, kept.sentiment, kept.sentiment_score,
+     kept.sentiment_probabilities, kept.aspects, kept.impact_score, kept.risk_level,
+     kept.impact_breakdown, kept.model_version, kept.processing_time_ms
+   where excluded.fetch_status <> 'success') w)
+-- A batch that was delayed does not undo a newer crawl.
+where excluded.crawled_at is null or kept.crawled_at is null or excluded.crawled_at >= kept.crawled_at;
+
+-- name: store_comments
+-- The comments of the batch's posts, each once.
+insert into post_comments as kept (
+  post_key, stored_at, comment_id, text, author_name, likes, sentiment, sentiment_score, commented_at, created_at)
+select i.post_key, i.stored_at, c.comment_id, c.text, c.author_name, c.likes, c.sentiment, c.sentiment_score,
+       c.commented_at, :now
+from jsonb_to_recordset(:comments) as c(
+  project_id text, platform text, id text, comment_id text, text text, author_name text, likes bigint, sentiment text,
+  sentiment_score real, commented_at timestamptz)
+join post_identity i on (i.project, i.platform, i.content_id) = (coalesce(c.project_id, ''), c.platform, c.id)
+on conflict (post_key, stored_at, comment_id) do update
+  set text = excluded.text, likes = excluded.likes, sentiment = excluded.sentiment,
+      sentiment_score = excluded.sentiment_score;
+
+-- name: store_errors
+-- What went wrong while crawling, item by item.
+insert into crawl_errors (
+  content_id, project_id, job_id, platform, error_code, error_category, error_message, error_details, permalink, created_at)
+select content_id, project_id, job_id, platform, error_code, error_category, error_message, error_details, permalink, :now
+from jsonb_to_recordset(:errors) as e(
+  content_id text, project_id text, job_id text, platform text, error_code text, error_category text, error_message text,
+  error_details jsonb, permalink text);
+
+-- name: raise_alerts
+-- An event for each post whose risk rose to high or above: once for each level, however often the post is crawled.
+with risen as (
+  update post_identity i set alerted = a.level
+  from jsonb_to_recordset(:alerts) as a(project_id text, platform text, id text, level smallint, data jsonb)
+  where (i.project, i.platform, i.content_id) = (a.project_id, a.platform, a.id) and i.alerted < a.level
+  returning a.project_id, a.data
+)
+insert into outbox (type, subject, data, occurred_at)
+select :type, project_id, data, :now from risen;
+
+-- name: announce_result
+-- The message that tells the collector how the batch ended, from the same transaction.
+insert into outbox (type, subject, data, occurred_at, exchange, routing_key, correlation_id)
+values (:type, :project_id, :data, :now, :exchange, :routing_key, :job_id);
+
+-- name: prepare_months
+-- The partitions of this month and the next ones.
+select opilio_partition(parent, 'month', :now::timestamptz + n * interval '1 month')
+from unnest(array['post_analytics', 'post_comments', 'crawl_errors']) parent, generate_series(0, 2) n;
+
+-- name: forget
+-- Drops what ended before a time, by the month.
+select analytics_forget(:before);

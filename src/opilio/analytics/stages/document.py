@@ -1,0 +1,95 @@
+"""What the stages hand to each other."""
+
+from dataclasses import dataclass, field
+
+from opilio.analytics.words.polarity import Polarity
+
+
+@dataclass(slots=True)
+class Document:
+    """A text made ready: its tokens, its language, and what is odd about it."""
+
+    text: str
+    tokens: list[str]
+    hashtags: list[str]
+    language: str  # vi, en, or und where nothing tells
+    bare: bool  # Vietnamese typed without its marks
+    flags: tuple[str, ...]
+    polarity: Polarity
+
+
+@dataclass(frozen=True, slots=True)
+class Keyword:
+    word: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A place in a text that speaks of an aspect."""
+
+    aspect: str
+    word: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """What a text is about."""
+
+    keywords: tuple[Keyword, ...]
+    mentions: tuple[Mention, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    label: str
+    confidence: float
+    scores: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Sentiment:
+    """A feeling: its name, from -1 to 1, and how sure."""
+
+    label: str
+    score: float
+    probabilities: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class AspectSentiment:
+    label: str
+    score: float
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What is known of a post beside its text."""
+
+    platform: str = ""
+    views: int = 0
+    likes: int = 0
+    comments: int = 0
+    shares: int = 0
+    saves: int = 0
+    followers: int = 0
+    verified: bool = False
+    age_hours: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why an impact is what it is: a factor, its points, and a sentence."""
+
+    factor: str
+    points: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    score: float
+    risk: str
+    reasons: tuple[Reason, ...] = field(default_factory=tuple)

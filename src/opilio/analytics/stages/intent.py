@@ -1,0 +1,142 @@
+"""Intent: what the writer wants or does."""
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.resources import files
+from typing import Protocol
+
+from opilio.analytics.stages.document import Document, Intent
+from opilio.analytics.words.bare import TwoTables
+from opilio.analytics.words.features import gram_features, polarity_features
+from opilio.analytics.words.files import entries
+from opilio.analytics.words.linear import LinearModel, load
+from opilio.analytics.words.tokens import BREAKS
+
+LABELS = ("complaint", "question", "purchase_intent", "praise", "comparison", "spam", "crisis", "discussion")
+# Rare and costly to cry out for nothing: they need a cue of their own, whatever the weights say.
+_NEED_CUE = ("spam", "crisis")
+_SPAM_FLAGS = {"has_url", "has_phone", "hashtag_stuffing", "repetitive"}
+_PARTICLES = frozenset(
+    {
+        "không",
+        "khong",
+        "chưa",
+        "chua",
+        "vậy",
+        "vay",
+        "nhỉ",
+        "nhi",
+        "hả",
+        "ha",
+        "gì",
+        "gi",
+        "sao",
+        "đâu",
+        "dau",
+        "nào",
+        "nao",
+    }
+    | {"thế", "the", "ạ", "a", "nhiêu", "nhieu", "shop", "ad"}
+)
+_OPENERS = frozenset(
+    {
+        "is",
+        "are",
+        "does",
+        "do",
+        "did",
+        "can",
+        "could",
+        "what",
+        "which",
+        "when",
+        "where",
+        "who",
+        "how",
+        "why",
+        "should",
+        "will",
+    }
+)
+_ASKING = frozenset({"mấy", "gì", "sao", "nào", "đâu", "may", "gi", "nao", "dau", "bao"})
+_MORE = frozenset({"hơn", "hon"})
+
+
+class IntentClassifier(Protocol):
+    version: str
+
+    def classify(self, documents: Sequence[Document]) -> list[Intent]:
+        """One intent per text, with the scores of all."""
+
+
+def _cues() -> TwoTables[tuple[str, ...]]:
+    """Each phrase with all the intents it is a cue for, so that one pass finds them all."""
+    listed: dict[str, tuple[str, ...]] = {}
+    for entry in entries("intents.txt"):
+        listed[entry.text] = (*listed.get(entry.text, ()), entry.section)
+    return TwoTables(listed.items())
+
+
+_CUES = _cues()
+
+
+def features_of(document: Document) -> dict[str, float]:
+    features = gram_features(document.tokens, document.language)
+    features.update(polarity_features(document.polarity, document.tokens))
+    features.update(_shape(document))
+    found = Counter(
+        intent for match in _CUES.find(document.tokens, bare=document.bare) for intent in match.value
+    )
+    for intent, count in found.items():
+        features[f"#cue_{intent}"] = 1.0
+        features[f"#cues_{intent}"] = float(min(count, 3))
+    for flag in _SPAM_FLAGS.intersection(document.flags):
+        features[f"#{flag}"] = 1.0
+    return features
+
+
+def _shape(document: Document) -> dict[str, float]:
+    """Where words stand: a question ends in a particle or starts with its verb; a comparison says "more" after a word."""
+    words = [token for token in document.tokens if token not in BREAKS]
+    features = {f"#tail_{word}": 1.0 for word in words[-3:] if word in _PARTICLES}
+    if words and words[0] in _OPENERS:
+        features["#opens_with_verb"] = 1.0
+    if any(word in _ASKING for word in words):
+        features["#asking_word"] = 1.0
+    if "than" in words:
+        features["#than"] = 1.0
+    hits = {hit.at for hit in document.polarity.hits}
+    for at, token in enumerate(document.tokens):
+        if token in _MORE and {at - 1, at - 2} & hits:
+            features["#felt_more"] = 1.0
+    return features
+
+
+@lru_cache(maxsize=1)
+def _weights() -> LinearModel:
+    return load(files("opilio.analytics").joinpath("data", "intent.json").read_bytes())
+
+
+class DefaultIntent:
+    """Cues from a list, feelings, and small trained weights."""
+
+    def __init__(self, model: LinearModel | None = None) -> None:
+        self._model = model or _weights()
+        self.version = self._model.version
+
+    def classify(self, documents: Sequence[Document]) -> list[Intent]:
+        return [self._one(document) for document in documents]
+
+    def _one(self, document: Document) -> Intent:
+        features = features_of(document)
+        scores = dict(zip(LABELS, self._model.probabilities(features), strict=True))
+        allowed = [label for label in LABELS if label not in _NEED_CUE or _has_cue(label, features)]
+        best = max(allowed, key=scores.__getitem__)
+        return Intent(best, round(scores[best], 4), {label: round(p, 4) for label, p in scores.items()})
+
+
+def _has_cue(label: str, features: dict[str, float]) -> bool:
+    return f"#cue_{label}" in features or (
+        label == "spam" and any(f"#{flag}" in features for flag in _SPAM_FLAGS)
+    )

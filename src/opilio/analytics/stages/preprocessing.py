@@ -1,0 +1,69 @@
+"""Preprocessing: one form of a text, its tokens, its language, and flags for noise and spam."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Protocol
+
+from opilio.analytics.stages.document import Document
+from opilio.analytics.words.diacritics import CAPITAL, count_marked, strip
+from opilio.analytics.words.language import language_of
+from opilio.analytics.words.polarity import weigh
+from opilio.analytics.words.tokens import MENTION, PHONE, URL, normalise, tokens_of
+
+# A few marked letters in a long text are a name or a loan, not the writer's habit.
+_BARE_SHARE = 0.02
+# Nobody writes more than this about one thing; what follows is a book, a log or an attack.
+_READ = 20_000
+_MANY_HASHTAGS = 6
+_CAPITALS = re.compile(f"[A-Z{CAPITAL}]")
+
+
+class Preprocessor(Protocol):
+    def prepare(self, texts: Sequence[str], languages: Sequence[str | None]) -> list[Document]:
+        """One document per text; a language that is known need not be guessed."""
+
+
+class DefaultPreprocessor:
+    """Unicode, spelling habits, emoji and hashtags; see `words/tokens.py`."""
+
+    version = "preprocess-1"
+
+    def prepare(self, texts: Sequence[str], languages: Sequence[str | None]) -> list[Document]:
+        return [self._one(text, known) for text, known in zip(texts, languages, strict=True)]
+
+    def _one(self, raw: str, known: str | None) -> Document:
+        text = normalise(raw[:_READ])
+        tokens, hashtags = tokens_of(text)
+        marked = count_marked(text)
+        guess, mixed = language_of(tokens, marked)
+        language = known if known in {"vi", "en"} else guess
+        bare = marked <= len(text) * _BARE_SHARE
+        if bare:
+            tokens = [strip(token) for token in tokens]
+        flags = _flags(text, tokens, hashtags)
+        if mixed:
+            flags.append("mixed_language")
+        if bare and language == "vi":
+            flags.append("no_diacritics")
+        return Document(text, tokens, hashtags, language, bare, tuple(flags), weigh(tokens, bare=bare))
+
+
+def _flags(text: str, tokens: list[str], hashtags: list[str]) -> list[str]:
+    flags: list[str] = []
+    words = [token for token in tokens if token[0].isalpha()]
+    if len(words) < 2:
+        flags.append("too_short")
+    if URL in tokens:
+        flags.append("has_url")
+    if PHONE in tokens:
+        flags.append("has_phone")
+    if MENTION in tokens:
+        flags.append("has_mention")
+    if len(hashtags) >= _MANY_HASHTAGS or len(hashtags) > len(words):
+        flags.append("hashtag_stuffing")
+    if len(words) >= 8 and Counter(words).most_common(1)[0][1] > len(words) / 2:
+        flags.append("repetitive")
+    if len(text) >= 20 and len(_CAPITALS.findall(text)) > 0.7 * len(text):
+        flags.append("shouting")
+    return flags

@@ -1,0 +1,77 @@
+"""What the linear models look at: the weighed words of a text, and its words in ones and twos."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+from opilio.analytics.words.polarity import Polarity
+from opilio.analytics.words.tokens import BREAKS, NUMBER
+
+_MOST_GRAMS = 400  # beyond that a text is an essay, and its beginning tells enough
+
+
+def polarity_features(seen: Polarity, tokens: Sequence[str]) -> dict[str, float]:
+    """Dense signs, each with a name that starts with `#`."""
+    praise, blame = seen.praise, seen.blame
+    net = praise - blame
+    features = {
+        "#bias": 1.0,
+        "#praise": math.log1p(praise),
+        "#blame": math.log1p(blame),
+        "#net": net / (1 + abs(net)),
+        "#balance": net / (praise + blame + 1),
+        _mixture(praise, blame): 1.0,
+    }
+    if seen.hits:
+        features["#first"] = _sign(seen.hits[0].value)
+        features["#last"] = _sign(seen.hits[-1].value)
+        negated = [hit for hit in seen.hits if hit.negated]
+        features["#negated_praise"] = float(sum(hit.value < 0 for hit in negated))
+        features["#negated_blame"] = float(sum(hit.value > 0 for hit in negated))
+    if seen.contrasts:
+        features["#contrast"] = 1.0
+        after = seen.between(seen.last_contrast, len(tokens))
+        features["#after_contrast"] = after / (1 + abs(after))
+    for name, count in (
+        ("#suggestion", seen.suggestions),
+        ("#wellwish", seen.wellwishes),
+        ("#question", seen.questions),
+        ("#dangling_negation", seen.dangling),
+    ):
+        if count:
+            features[name] = float(min(count, 3))
+            features[f"{name}{_mixture(praise, blame)}"] = 1.0
+    if "?" in tokens:
+        features["#asks"] = 1.0
+    if "hơn" in tokens or "hon" in tokens:
+        features["#more"] = 1.0
+        features[f"#more#suggestion{min(seen.suggestions, 1)}"] = 1.0
+    if len(tokens) <= 3:
+        features["#short"] = 1.0
+    return features
+
+
+def gram_features(tokens: Sequence[str], language: str) -> dict[str, float]:
+    """Words and pairs of words, each once, together of fixed length.
+
+    English ones are kept apart: `it`, `do`, `so`, `the` are Vietnamese words too when typed without marks.
+    """
+    words = [token for token in tokens[:_MOST_GRAMS] if token not in BREAKS and token != NUMBER]
+    grams = set(words)
+    grams.update(f"{first} {second}" for first, second in pairwise(words))
+    if not grams:
+        return {}
+    share = 2.0 / math.sqrt(len(grams))
+    if language == "en":
+        return {f"en:{gram}": share for gram in grams}
+    return dict.fromkeys(grams, share)
+
+
+def _mixture(praise: float, blame: float) -> str:
+    if praise and blame:
+        return "#both"
+    return "#praise_only" if praise else "#blame_only" if blame else "#no_feeling"
+
+
+def _sign(value: float) -> float:
+    return 1.0 if value > 0 else -1.0

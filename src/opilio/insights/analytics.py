@@ -1,0 +1,217 @@
+"""Questions about posts: what people say, how they feel, what they want, what went wrong while crawling."""
+
+import base64
+import csv
+import io
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from opilio.adapters.postgres import Database, Row, load_queries
+from opilio.errors import Invalid
+
+_Q = load_queries("opilio.insights")
+BUCKETS = ("hour", "day", "week", "month")
+ORDERS = ("time", "impact")
+_HIDDEN = frozenset({"post_key"})
+
+
+@dataclass(frozen=True, slots=True)
+class PostFilter:
+    """Which posts are meant; what is None is not asked for. `since` is included, `until` is not."""
+
+    platform: str | None = None
+    keyword: str | None = None
+    sentiment: str | None = None
+    intent: str | None = None
+    risk: str | None = None
+    role: str | None = None
+    language: str | None = None
+    aspect: str | None = None
+    q: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters that every statement over posts takes."""
+        names = ("platform", "keyword", "sentiment", "intent", "risk", "role", "language", "aspect", "q")
+        wanted = {name: value for name in names if (value := getattr(self, name)) is not None}
+        return {"wanted": wanted, "since": self.since, "until": self.until}
+
+
+_ALL = PostFilter()
+
+
+class AnalyticsInsights:
+    """Read by the API, the dashboard and the command line alike."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    async def summary(self, project_id: str, wanted: PostFilter = _ALL, *, top: int = 5) -> dict[str, Any]:
+        """All of a project on one page."""
+        row = await self._db.row(_Q.analytics_summary, project_id=project_id, **wanted.params)
+        assert row is not None
+        figures = _shown(row)
+        figures["project_id"] = project_id
+        figures["share_of_voice"] = await self.share_of_voice(project_id, wanted)
+        figures["top_keywords"] = await self.keywords(project_id, wanted, limit=top)
+        figures["top_posts"] = (await self.posts(project_id, wanted, order="impact", limit=top))["items"]
+        figures["errors_by_code"] = await self.errors(project_id, wanted)
+        return figures
+
+    async def posts(
+        self,
+        project_id: str,
+        wanted: PostFilter = _ALL,
+        *,
+        order: str = "time",
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> dict[str, Any]:
+        """`{items, next_cursor}`, the newest or the weightiest first."""
+        _one_of("order", order, ORDERS)
+        mark, key = _read_cursor(cursor, order)
+        if order == "impact":
+            statement, place, field = _Q.analytics_posts_by_impact, {"below": mark}, "impact_score"
+        else:
+            statement, place, field = _Q.analytics_posts, {"before_at": mark}, "at"
+        rows = await self._db.fetch(
+            statement, project_id=project_id, before_key=key, most=limit + 1, **place, **wanted.params
+        )
+        more = rows[limit - 1] if len(rows) > limit else None
+        next_cursor = _write_cursor(order, more[field], more["post_key"]) if more else None
+        return {"items": [_shown(row) for row in rows[:limit]], "next_cursor": next_cursor}
+
+    async def comments(
+        self, project_id: str, platform: str, content_id: str, *, limit: int = 100
+    ) -> list[dict[str, Any]]:
+        rows = await self._db.fetch(
+            _Q.analytics_comments, project_id=project_id, platform=platform, id=content_id, most=limit
+        )
+        return [_shown(row) for row in rows]
+
+    async def trends(
+        self, project_id: str, wanted: PostFilter = _ALL, *, bucket: str = "day", limit: int = 500
+    ) -> list[dict[str, Any]]:
+        """Volume and feeling over time, the oldest first."""
+        _one_of("bucket", bucket, BUCKETS)
+        rows = await self._db.fetch(
+            _Q.analytics_trends, project_id=project_id, bucket=bucket, most=limit, **wanted.params
+        )
+        return [_shown(row) for row in reversed(rows)]
+
+    async def keywords(
+        self, project_id: str, wanted: PostFilter = _ALL, *, limit: int = 50
+    ) -> list[dict[str, Any]]:
+        rows = await self._db.fetch(_Q.analytics_keywords, project_id=project_id, most=limit, **wanted.params)
+        return [_shown(row) for row in rows]
+
+    async def errors(self, project_id: str, wanted: PostFilter = _ALL) -> list[dict[str, Any]]:
+        """Errors by category and code."""
+        rows = await self._db.fetch(
+            _Q.analytics_errors, project_id=project_id, since=wanted.since, until=wanted.until
+        )
+        return [_shown(row) for row in rows]
+
+    async def error_list(
+        self,
+        project_id: str,
+        wanted: PostFilter = _ALL,
+        *,
+        code: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> dict[str, Any]:
+        """`{items, next_cursor}` of single errors, the newest first."""
+        if cursor is not None and not cursor.isdigit():
+            raise Invalid("cursor", "is not one that a list has given out")
+        rows = await self._db.fetch(
+            _Q.analytics_error_list,
+            project_id=project_id,
+            since=wanted.since,
+            until=wanted.until,
+            code=code,
+            before=int(cursor) if cursor else None,
+            most=limit + 1,
+        )
+        next_cursor = str(rows[limit - 1]["id"]) if len(rows) > limit else None
+        return {"items": [_shown(row) for row in rows[:limit]], "next_cursor": next_cursor}
+
+    async def share_of_voice(self, project_id: str, wanted: PostFilter = _ALL) -> list[dict[str, Any]]:
+        """Brand against competitors, keyword by keyword."""
+        rows = await self._db.fetch(_Q.analytics_share_of_voice, project_id=project_id, **wanted.params)
+        return [_shown(row) for row in rows]
+
+    async def projects(self, *, limit: int = 100) -> list[dict[str, Any]]:
+        return [_shown(row) for row in await self._db.fetch(_Q.analytics_projects, most=limit)]
+
+    async def export(
+        self, project_id: str, wanted: PostFilter = _ALL, *, batch: int = 2_000
+    ) -> AsyncIterator[list[dict[str, Any]]]:
+        """Every post, the oldest first, a batch at a time: memory stays flat however large the project is."""
+        at: datetime | None = None
+        key: UUID | None = None
+        while rows := await self._db.fetch(
+            _Q.analytics_export,
+            project_id=project_id,
+            after_at=at,
+            after_key=key,
+            most=batch,
+            **wanted.params,
+        ):
+            yield [_shown(row) for row in rows]
+            at, key = rows[-1]["at"], rows[-1]["post_key"]
+
+
+async def as_csv(batches: AsyncIterator[list[dict[str, Any]]]) -> AsyncIterator[bytes]:
+    """CSV with a header; lists and objects as JSON, and no cell that a spreadsheet would run."""
+    header = False
+    async for rows in batches:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\r\n")
+        if not header:
+            writer.writerow(rows[0].keys())
+            header = True
+        writer.writerows([_cell(value) for value in row.values()] for row in rows)
+        yield text.getvalue().encode()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, list | dict):
+        return msgspec.json.encode(value).decode()
+    return value
+
+
+def _shown(row: Row | Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in _HIDDEN}
+
+
+def _one_of(field: str, value: str, allowed: Iterable[str]) -> None:
+    if value not in allowed:
+        raise Invalid(field, f"must be one of {', '.join(allowed)}")
+
+
+def _write_cursor(order: str, mark: datetime | float, key: UUID) -> str:
+    shown = mark.isoformat() if isinstance(mark, datetime) else mark
+    return base64.urlsafe_b64encode(msgspec.json.encode({order: [shown, str(key)]})).decode()
+
+
+def _read_cursor(cursor: str | None, order: str) -> tuple[Any, UUID | None]:
+    if cursor is None:
+        return None, None
+    try:
+        place = msgspec.json.decode(base64.urlsafe_b64decode(cursor))
+        mark, key = place[order]
+        return (datetime.fromisoformat(mark) if order == "time" else float(mark)), UUID(key)
+    except (ValueError, TypeError, KeyError, AttributeError, msgspec.DecodeError) as error:
+        raise Invalid("cursor", "is not one that this list has given out") from error

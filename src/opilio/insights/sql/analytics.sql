@@ -1,0 +1,147 @@
+-- name: analytics_summary
+-- The figures of a project's posts: how many, how felt, how wanted, how risky.
+with posts as (
+  select * from post_analytics p
+  where p.project_id = :project_id and p.at >= coalesce(:since, '-infinity'::timestamptz)
+    and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
+), seen as (select * from posts where sentiment is not null)
+select
+  (select count(*) from posts) as posts,
+  (select count(*) from seen) as analysed,
+  (select count(*) from posts where fetch_status = 'error') as errors,
+  (select min(at) from seen) as first_at,
+  (select max(at) from seen) as last_at,
+  (select round(avg(sentiment_score)::numeric, 4)::float8 from seen) as sentiment_score,
+  (select round(avg(impact_score)::numeric, 2)::float8 from seen) as impact_score,
+  (select jsonb_build_object('views', coalesce(sum(view_count), 0), 'likes', coalesce(sum(like_count), 0),
+          'comments', coalesce(sum(comment_count), 0), 'shares', coalesce(sum(share_count), 0),
+          'saves', coalesce(sum(save_count), 0)) from seen) as interactions,
+  (select coalesce(jsonb_object_agg(key, n), '{}') from (select sentiment as key, count(*) n from seen group by 1) t) as sentiments,
+  (select coalesce(jsonb_object_agg(key, n), '{}') from (select intent as key, count(*) n from seen group by 1) t) as intents,
+  (select coalesce(jsonb_object_agg(key, n), '{}') from (select risk_level as key, count(*) n from seen group by 1) t) as risks,
+  (select coalesce(jsonb_object_agg(key, n), '{}') from (select platform as key, count(*) n from seen group by 1) t) as platforms,
+  (select coalesce(jsonb_object_agg(key, n), '{}') from (select language as key, count(*) n from seen group by 1) t) as languages,
+  (select coalesce(jsonb_object_agg(key, n), '{}') from (
+     select c.sentiment as key, count(*) n from seen s join post_comments c using (post_key, stored_at) group by 1) t) as comment_sentiments,
+  (select coalesce(jsonb_object_agg(aspect, figures), '{}') from (
+     select a.key as aspect, jsonb_build_object('posts', count(*),
+       'negative', count(*) filter (where a.value ->> 'sentiment' = 'negative'),
+       'neutral', count(*) filter (where a.value ->> 'sentiment' = 'neutral'),
+       'positive', count(*) filter (where a.value ->> 'sentiment' = 'positive')) as figures
+     from seen, jsonb_each(seen.aspects) a group by 1) t) as aspects;
+
+-- name: analytics_posts
+-- Posts, the newest first.
+select p.post_key, p.id, p.platform, p.job_id, p.task_type, p.keyword_source, p.keyword_role, p.brand_name, p.at,
+       p.published_at, p.crawled_at, p.permalink, p.content_text, p.hashtags, p.author_name, p.author_username,
+       p.author_is_verified, p.follower_count, p.view_count, p.like_count, p.comment_count, p.share_count, p.save_count,
+       p.language, p.flags, p.keywords, p.intent, p.intent_confidence, p.sentiment, p.sentiment_score, p.aspects,
+       p.impact_score, p.risk_level, p.impact_breakdown, p.fetch_status, p.error_code, p.fetch_error
+from post_analytics p
+where p.project_id = :project_id and p.at >= coalesce(:since, '-infinity'::timestamptz)
+  and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
+  and (:before_at::timestamptz is null or (p.at, p.post_key) < (:before_at::timestamptz, :before_key::uuid))
+order by p.at desc, p.post_key desc limit :most::int;
+
+-- name: analytics_posts_by_impact
+-- Analysed posts, the weightiest first.
+select p.post_key, p.id, p.platform, p.job_id, p.task_type, p.keyword_source, p.keyword_role, p.brand_name, p.at,
+       p.published_at, p.crawled_at, p.permalink, p.content_text, p.hashtags, p.author_name, p.author_username,
+       p.author_is_verified, p.follower_count, p.view_count, p.like_count, p.comment_count, p.share_count, p.save_count,
+       p.language, p.flags, p.keywords, p.intent, p.intent_confidence, p.sentiment, p.sentiment_score, p.aspects,
+       p.impact_score, p.risk_level, p.impact_breakdown, p.fetch_status, p.error_code, p.fetch_error
+from post_analytics p
+where p.project_id = :project_id and p.sentiment is not null and p.at >= coalesce(:since, '-infinity'::timestamptz)
+  and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
+  and (:below::real is null or (p.impact_score, p.post_key) < (:below::real, :before_key::uuid))
+order by p.impact_score desc, p.post_key desc limit :most::int;
+
+-- name: analytics_comments
+-- The comments of one post, the most liked first.
+select c.comment_id, c.text, c.author_name, c.likes, c.sentiment, c.sentiment_score, c.commented_at
+from post_identity i join post_comments c using (post_key, stored_at)
+where i.project = :project_id and i.platform = :platform and i.content_id = :id
+order by c.likes desc, c.comment_id limit :most::int;
+
+-- name: analytics_trends
+-- Volume and feeling over time, by the hour, day, week or month; silent stretches are left out.
+select date_trunc(:bucket, p.at, 'UTC') as at, count(*) as posts,
+       count(*) filter (where sentiment = 'negative') as negative,
+       count(*) filter (where sentiment = 'neutral') as neutral,
+       count(*) filter (where sentiment = 'positive') as positive,
+       round(avg(sentiment_score)::numeric, 4)::float8 as sentiment_score,
+       round(avg(impact_score)::numeric, 2)::float8 as impact_score,
+       sum(view_count)::bigint as views,
+       sum(like_count + comment_count + share_count + save_count)::bigint as interactions
+from post_analytics p
+where p.project_id = :project_id and p.sentiment is not null and p.at >= coalesce(:since, '-infinity'::timestamptz)
+  and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
+group by 1 order by 1 desc limit :most::int;
+
+-- name: analytics_keywords
+-- What posts speak of most, and how they feel where they do.
+select word as keyword, count(*) as posts,
+       count(*) filter (where sentiment = 'negative') as negative,
+       count(*) filter (where sentiment = 'positive') as positive,
+       round(avg(sentiment_score)::numeric, 4)::float8 as sentiment_score,
+       round(max(impact_score)::numeric, 1)::float8 as top_impact
+from post_analytics p, unnest(p.keywords) word
+where p.project_id = :project_id and p.sentiment is not null and p.at >= coalesce(:since, '-infinity'::timestamptz)
+  and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
+group by 1 order by 2 desc, 1 limit :most::int;
+
+-- name: analytics_errors
+-- What went wrong while crawling, by category and code.
+select error_category, error_code, count(*) as errors, count(distinct content_id) as posts,
+       min(created_at) as first_at, max(created_at) as last_at
+from crawl_errors
+where project_id = :project_id and created_at >= coalesce(:since, '-infinity'::timestamptz)
+  and created_at < coalesce(:until, 'infinity'::timestamptz)
+group by 1, 2 order by 3 desc, 2;
+
+-- name: analytics_error_list
+-- Single errors, the newest first.
+select id, content_id, job_id, platform, error_code, error_category, error_message, error_details, permalink, created_at
+from crawl_errors
+where project_id = :project_id and created_at >= coalesce(:since, '-infinity'::timestamptz)
+  and created_at < coalesce(:until, 'infinity'::timestamptz)
+  and (:code::text is null or error_code = :code::text)
+  and (:before::bigint is null or id < :before::bigint)
+order by id desc limit :most::int;
+
+-- name: analytics_share_of_voice
+-- How much is said of the brand and of each competitor, and how it feels.
+with counted as (
+  select coalesce(keyword_role, 'other') as role, keyword_source as keyword, count(*) as posts,
+         sum(view_count)::bigint as views,
+         sum(like_count + comment_count + share_count + save_count)::bigint as interactions,
+         count(*) filter (where sentiment = 'negative') as negative,
+         count(*) filter (where sentiment = 'positive') as positive,
+         round(avg(sentiment_score)::numeric, 4)::float8 as sentiment_score
+  from post_analytics p
+  where p.project_id = :project_id and p.sentiment is not null and p.at >= coalesce(:since, '-infinity'::timestamptz)
+    and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
+  group by 1, 2
+)
+select *, round(posts * 100.0 / sum(posts) over (), 2)::float8 as share_percent,
+       coalesce(round(interactions * 100.0 / nullif(sum(interactions) over (), 0), 2), 0)::float8 as engagement_percent
+from counted order by posts desc, role, keyword;
+
+-- name: analytics_export
+-- Whole rows, the oldest first, page by page.
+select p.post_key, p.id, p.project_id, p.platform, p.job_id, p.batch_index, p.task_type, p.keyword_source, p.keyword_role,
+       p.brand_name, p.at, p.published_at, p.crawled_at, p.analyzed_at, p.pipeline_version, p.permalink, p.content_text,
+       p.hashtags, p.author_id, p.author_name, p.author_username, p.author_is_verified, p.follower_count, p.view_count,
+       p.like_count, p.comment_count, p.share_count, p.save_count, p.language, p.flags, p.keywords, p.intent,
+       p.intent_confidence, p.sentiment, p.sentiment_score, p.aspects, p.impact_score, p.risk_level, p.model_version,
+       p.fetch_status, p.fetch_error, p.error_code
+from post_analytics p
+where p.project_id = :project_id and p.at >= coalesce(:since, '-infinity'::timestamptz)
+  and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
+  and (:after_at::timestamptz is null or (p.at, p.post_key) > (:after_at::timestamptz, :after_key::uuid))
+order by p.at, p.post_key limit :most::int;
+
+-- name: analytics_projects
+-- Projects that have posts, the liveliest first.
+select project_id, count(*) as posts, max(at) as last_at from post_analytics
+where project_id is not null group by 1 order by 2 desc limit :most::int;

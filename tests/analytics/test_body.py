@@ -1,0 +1,74 @@
+import gzip
+import json
+
+import pytest
+import zstandard
+
+from opilio.analytics.body import BodyReader, TooLarge, split_items
+from opilio.analytics.message import Unreadable
+
+TEXT = json.dumps([{"meta": {"id": str(n)}} for n in range(200)]).encode()
+
+
+def read(data, size=7, **options):
+    reader = BodyReader(**options)
+    for start in range(0, len(data), size):
+        reader.feed(data[start : start + size])
+    return reader.finish()
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress], ids=["plain", "gzip", "zstd"])
+@pytest.mark.parametrize("size", [1, 3, 64, 1 << 20])
+def test_compression_is_told_by_the_first_bytes(pack, size):
+    assert read(pack(TEXT), size) == TEXT
+
+
+def test_gzip_members_follow_one_another():
+    assert read(gzip.compress(b"[1,") + gzip.compress(b"2]")) == b"[1,2]"
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress], ids=["plain", "gzip", "zstd"])
+def test_a_bomb_is_stopped_at_the_limit(pack):
+    bomb = pack(b" " * (8 << 20))
+    with pytest.raises(TooLarge):
+        read(bomb, 1 << 16, limit=1 << 20)
+
+
+def test_damage_is_named():
+    with pytest.raises(Unreadable, match="bad_compression"):
+        read(zstandard.compress(TEXT)[:4] + b"\xff" * 60)
+    with pytest.raises(Unreadable, match="bad_compression"):
+        read(gzip.compress(TEXT)[:12] + b"\xff" * 60)
+
+
+def test_the_three_shapes_of_a_batch():
+    assert split_items(b'[{"a":1}, {"b":2}]') == [b'{"a":1}', b'{"b":2}']
+    assert split_items(b'\xef\xbb\xbf {"items": [{"a":1}], "more": 2}') == [b'{"a":1}']
+    assert split_items(b' {"meta": {"id": "1"}} ') == [b'{"meta": {"id": "1"}}']
+    assert split_items(b"[]") == []
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"", "empty"),
+        (b"[1, 2", "not_json"),
+        (b"hello", "not_an_array"),
+        (b'{"items": 7}', "not_an_array"),
+        (b"7", "not_an_array"),
+    ],
+)
+def test_other_shapes_are_refused(body, reason):
+    with pytest.raises(Unreadable, match=reason):
+        split_items(body)
+
+
+def test_too_many_items_are_refused():
+    with pytest.raises(TooLarge, match="too_many"):
+        split_items(b"[1,2,3]", most=2)
+
+
+def test_half_an_emoji_costs_only_itself():
+    items = split_items(b'[{"t": "\\ud83d"}, {"t": "whole \\ud83d\\ude00"}]')
+    assert json.loads(items[0]) == {"t": "?"}
+    assert json.loads(items[1]) == {"t": "whole 😀"}

@@ -1,0 +1,61 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from opilio.adapters.postgres import migrate
+from tests.analytics.batches import body, event, failed, post
+
+TABLES = ("post_analytics", "post_comments", "crawl_errors", "post_identity", "analysed_batch")
+
+
+async def test_down_and_up_again_with_data_in_place(processor, buckets, database, rows):
+    await buckets.put(
+        "crawl-results",
+        "tiktok/proj_xyz/brand/batch_001.json",
+        body(post(comments=[{"text": "hay"}]), failed("2")),
+    )
+    await processor.process(event())
+    status = await migrate.status(database.url)
+    script = status.head
+    await migrate.downgrade(database.url, "0001")
+    try:
+        for table in TABLES:
+            assert (await rows("select to_regclass($1)::text as name", table))[0]["name"] is None
+        assert (await rows("select count(*) from outbox"))[0]["count"] == 1
+    finally:
+        await migrate.upgrade(database.url)
+    assert (await migrate.status(database.url)).current == script
+    for table in TABLES:
+        assert (await rows(f"select count(*) from {table}"))[0]["count"] == 0
+
+
+@pytest.mark.parametrize(
+    ("table", "index"),
+    [
+        ("post_analytics", "idx_post_analytics_job_id"),
+        ("post_analytics", "idx_post_analytics_fetch_status"),
+        ("post_analytics", "idx_post_analytics_task_type"),
+        ("crawl_errors", "idx_crawl_errors_project_id"),
+        ("crawl_errors", "idx_crawl_errors_error_code"),
+        ("crawl_errors", "idx_crawl_errors_created_at"),
+    ],
+)
+async def test_the_indexes_of_the_contract(rows, table, index):
+    assert await rows("select 1 from pg_indexes where tablename = $1 and indexname = $2", table, index)
+
+
+async def test_rows_lie_in_the_partition_of_their_month(processor, buckets, rows):
+    await buckets.put("crawl-results", "tiktok/proj_xyz/brand/batch_001.json", body(post()))
+    await processor.process(event())
+    (row,) = await rows("select tableoid::regclass::text as name from post_analytics")
+    assert row["name"] == f"post_analytics_{datetime.now(UTC):%Y%m}01"
+
+
+async def test_old_months_are_dropped_whole(store, rows):
+    old = datetime.now(UTC) - timedelta(days=400)
+    await store.prepare_months(old)
+    assert await store.forget(datetime.now(UTC) - timedelta(days=200)) == 9
+    assert await store.forget(datetime.now(UTC) - timedelta(days=200)) == 0
+    assert (
+        await rows("select to_regclass($1) is not null as kept", f"post_analytics_{datetime.now(UTC):%Y%m}01")
+    )[0]["kept"]

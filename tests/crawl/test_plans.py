@@ -1,0 +1,114 @@
+"""The hot path reads a bounded number of pages, whatever waits and whatever the planner believes.
+
+The statistics of a queue are always wrong: taken when it was empty and used when it is full, or the other way
+round. So the pages that a statement touches are counted, not the names of the indexes that it uses.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from crawl.farm import Farm
+from opilio.crawl.ledger import QUERIES
+from opilio.crawl.politeness import Limits
+
+FILL = """
+with h as (insert into host (name, gated, cooling_until) select 'h' || n || '.example', n = 1,
+             case n when 1 then 'infinity'::timestamptz else '-infinity' end from generate_series(1, 50) n returning host_id, gated),
+p as (insert into policy (url, host_id, frequency_hours, priority, max_retries, retry_backoff_minutes, timeout_minutes, job_queue)
+      select 'https://h' || n || '.example/', h.host_id, 24, n % 101, 3, 5, 10, 'http'
+      from generate_series(1, $1::int) n join h on h.host_id = 1 + n % 50 returning policy_id, host_id, priority)
+insert into job_active (policy_id, host_id, queue, place, priority, base_priority, max_retries, run_at, created_by)
+select p.policy_id, p.host_id, 'http', case when h.gated then 'gated' else 'free' end, p.priority, p.priority, 3, now(), 'scheduler'
+from p join h on h.host_id = p.host_id"""
+GATE = "insert into gate select host_id, 'http', 100, 'infinity' from host where gated"
+SIZES = [0, 1_000, 200_000]
+BOTS = ["bot"] * 10
+
+
+def literal(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool | int | float):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"array[{', '.join(map(literal, value))}]" if value else "'{}'"
+    if isinstance(value, datetime):
+        return f"'{value.isoformat()}'"
+    return f"'{value}'::uuid" if isinstance(value, UUID) else f"'{value}'"
+
+
+async def pages(farm: Farm, name: str, **params: Any) -> int:
+    """How many pages a statement touches, under the plan that the hot path's connections use."""
+    statement = getattr(QUERIES, name)
+    async with farm.database.transaction(hot=True) as session:
+        connection = session.connection
+        await connection.execute(f"prepare probe as {statement.sql}")
+        values = ", ".join(map(literal, statement.bind(params)))
+        plan = await connection.fetchval(f"explain (analyze, buffers, format json) execute probe({values})")
+        await connection.execute("deallocate probe")
+        top = plan[0]["Plan"]
+        return int(top["Shared Hit Blocks"] + top["Shared Read Blocks"])
+
+
+async def crowd(farm: Farm, size: int) -> None:
+    """So many waiting jobs, a fiftieth of them behind a closed gate, in tables that were last analysed when empty."""
+    async with farm.database.session() as session:
+        for table in ("job_active", "gate", "host", "policy"):
+            await session.connection.execute(f"alter table {table} set (autovacuum_enabled = off)")
+            await session.connection.execute(f"analyze {table}")
+        await session.connection.execute(FILL, size)
+        await session.connection.execute(GATE)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_statistics_from_an_empty_queue_on_a_full_one(farm: Farm, size: int) -> None:
+    await crowd(farm, size)
+    hosts = [row["host_id"] for row in await farm.rows("select host_id from host where not gated limit 10")]
+    jobs = [row["job_id"] for row in await farm.rows("select job_id from job_active limit 10")]
+    pull = {"bots": BOTS, "queues": ["http"], "now": None}
+    touched = {
+        "a pull": await pages(
+            farm, "lock_jobs", **pull, free_queues=["http"], fleet_gated=False, host_ids=[], allowed=[]
+        ),
+        "a pull behind gates": await pages(
+            farm,
+            "lock_jobs",
+            **pull,
+            free_queues=[],
+            fleet_gated=True,
+            host_ids=hosts,
+            allowed=[1] * len(hosts),
+        ),
+        "is a gate open?": await pages(farm, "open_gates", queues=["http"], fleet_gated=False, now=None),
+        "taking gates": await pages(farm, "take_gates", queues=["http"], most=10, now=None),
+        "counting the skipped": await pages(
+            farm, "held_elsewhere", queues=["http"], host_ids=None, most=200, now=None
+        ),
+        "when to ask again": await pages(farm, "next_chance", queues=["http"], now=None),
+        "taking ten jobs": await pages(farm, "take_jobs", job_ids=jobs, now=datetime.now(UTC)),
+        "a sweep": await pages(farm, "find_expired", most=1000, now=None),
+    }
+    most = {
+        "a pull": 600, "a pull behind gates": 700, "is a gate open?": 500, "taking gates": 500, "counting the skipped": 500,
+        "when to ask again": 500, "taking ten jobs": 300, "a sweep": 20,
+    }  # fmt: skip
+    assert {name: count for name, count in touched.items() if count > most[name]} == {}, touched
+
+
+async def test_without_gates_looking_for_them_costs_next_to_nothing(farm: Farm) -> None:
+    assert await pages(farm, "open_gates", queues=["http", "js", "special"], fleet_gated=False, now=None) < 20
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(5, None)])
+async def test_statistics_from_a_full_queue_on_an_empty_one(farm: Farm, limits: Limits) -> None:
+    await farm.rows(FILL, 20_000)
+    async with farm.database.session() as session:
+        await session.connection.execute("analyze job_active")
+        await session.connection.execute("truncate job_active, gate")
+    await farm.policies(3, host="new.example")
+    await farm.opilio.hosts.set_limits("new.example", limits)
+    await farm.due()
+    assert len(await farm.pull()) == 3

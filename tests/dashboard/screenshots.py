@@ -1,0 +1,72 @@
+"""Writes every page in both themes to screenshots/: `make screenshots`, then look at them."""
+
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from dashboard.conftest import log_in
+from dashboard.world import fill
+from opilio.runtime.bootstrap import Opilio
+
+FOLDER = Path(__file__).parents[2] / "screenshots"
+
+
+async def addresses(opilio: Opilio) -> dict[str, str]:
+    done = (await opilio.insights.jobs(status="done", limit=1)).items[0]
+    locked = (await opilio.insights.jobs(status="locked", limit=1)).items[0]
+    pending = (await opilio.insights.jobs(status="pending", limit=1)).items[0]
+    return {
+        "overview": "/",
+        "policies": "/policies",
+        "policies-failing": "/policies?failing=yes&sort=failures",
+        "policy": f"/policies/{done.policy_id}",
+        "policy-edit": f"/policies/{done.policy_id}/edit",
+        "policy-new": "/policies/new?url=https://shoes.example/new",
+        "import": "/policies/import",
+        "jobs": "/jobs",
+        "jobs-running": "/jobs?status=locked",
+        "job-done": f"/jobs/{done.id}",
+        "job-running": f"/jobs/{locked.id}",
+        "job-waiting": f"/jobs/{pending.id}",
+        "results": "/results",
+        "bots": "/bots?tokens=hanoi-1",
+        "hosts": "/hosts?edit=books.example",
+        "webhooks": "/webhooks",
+        "webhook": f"/webhooks/{(await opilio.webhooks.page()).items[0].id}",
+        "events": "/events",
+        "dlq": "/dlq",
+        "settings": "/settings",
+        "audit": "/settings/audit",
+    }
+
+
+@pytest.mark.timeout(600)
+async def test_every_page(browser: Browser, site: str, opilio: Opilio) -> None:
+    FOLDER.mkdir(exist_ok=True)
+    await fill(opilio, site)
+    context = await browser.new_context(
+        base_url=site, locale="en-GB", viewport={"width": 1400, "height": 900}
+    )
+    page = await context.new_page()
+    await page.goto("/login")
+    await page.screenshot(path=FOLDER / "login-light.png")
+    await log_in(page, opilio, "admin", "admin")
+    for theme in ("light", "dark"):
+        await context.add_cookies([{"name": "opilio_theme", "value": theme, "url": site}])
+        for name, path in (await addresses(opilio)).items():
+            await shoot(page, path, FOLDER / f"{name}-{theme}.png")
+    await context.add_cookies([{"name": "opilio_lang", "value": "vi", "url": site}])
+    await shoot(page, "/", FOLDER / "overview-vi-dark.png")
+    await page.set_viewport_size({"width": 390, "height": 844})
+    for name in ("overview", "policies", "job-running"):
+        await shoot(page, (await addresses(opilio))[name], FOLDER / f"{name}-phone.png")
+    await context.close()
+
+
+async def shoot(page: Page, path: str, file: Path) -> None:
+    await page.goto(path)
+    await expect(page.locator("#live-marker")).to_have_attribute("data-state", "live")
+    for chart in await page.locator("[data-chart]").all():
+        await expect(chart).to_have_attribute("data-drawn", "yes")
+    await page.screenshot(path=file, full_page=True)

@@ -1,0 +1,78 @@
+"""Jobs in the browser: watch one go through its states, act on it, read what it found."""
+
+from playwright.async_api import Page, expect
+
+from dashboard.conftest import Bot, add_policy
+from opilio.runtime.bootstrap import Opilio
+
+
+def lit(page: Page, state: str) -> object:
+    return page.locator(f'.diagram .now[data-state="{state}"]')
+
+
+async def test_watch_a_job_go_through_its_states(admin: Page, opilio: Opilio, bot: Bot) -> None:
+    await add_policy(opilio, "https://a.example/1")
+    await admin.goto("/policies")
+    await admin.get_by_role("link", name="https://a.example/1").click()
+    await admin.get_by_role("button", name="Run now").click()
+    await expect(lit(admin, "pending")).to_be_visible()
+    await expect(admin.locator("#live-marker")).to_have_text("Live")
+    [job] = await bot.pull()
+    await expect(lit(admin, "locked")).to_be_visible()
+    await expect(admin.get_by_text("Held by")).to_be_visible()
+    await bot.submit(job, success=True, price=9.5, currency="EUR", data={"id": 12345678901234567890})
+    await expect(lit(admin, "done")).to_be_visible()
+    await expect(admin.locator("#data")).to_contain_text("12345678901234567890")
+
+
+async def test_reset_a_failed_job(admin: Page, opilio: Opilio, bot: Bot) -> None:
+    job = await failed(opilio, bot, "https://a.example/1")
+    await admin.goto(f"/jobs/{job['job_id']}")
+    await expect(lit(admin, "failed")).to_be_visible()
+    await admin.get_by_role("button", name="Reset").click()
+    await expect(lit(admin, "pending")).to_be_visible()
+    await expect(admin.locator(".timeline-list li").last).to_contain_text("operator:admin")
+
+
+async def failed(opilio: Opilio, bot: Bot, url: str) -> dict[str, object]:
+    policy_id = await add_policy(opilio, url, max_retries=0)
+    await opilio.scheduling.run_now(policy_id, 50, "test")
+    [job] = await bot.pull()
+    await bot.submit(job, success=False, error_code="TIMEOUT", error_msg="no answer")
+    return job
+
+
+async def test_bulk_reset_tells_what_can_and_what_cannot(admin: Page, opilio: Opilio, bot: Bot) -> None:
+    for n in range(3):
+        await failed(opilio, bot, f"https://a.example/{n}")
+    policy_id = await add_policy(opilio, "https://a.example/good")
+    await opilio.scheduling.run_now(policy_id, 50, "test")
+    [job] = await bot.pull()
+    await bot.submit(job, success=True, price=1, currency="EUR")
+    await admin.goto("/jobs?host=a.example")
+    await admin.get_by_role("button", name="Do it with all that match").click()
+    await expect(admin.get_by_role("heading", name="Reset: 3 jobs")).to_be_visible()
+    await expect(admin.get_by_text("1 cannot: they are")).to_be_visible()
+    await admin.get_by_role("button", name="Reset").click()
+    await expect(admin.get_by_role("status").filter(has_text="3 done, 1 refused")).to_be_visible()
+    await expect(admin.get_by_text("the job is done; reset is possible for")).to_be_visible()
+    assert len((await opilio.insights.jobs(status="pending")).items) == 3
+
+
+async def test_a_running_job_counts_down(admin: Page, opilio: Opilio, bot: Bot) -> None:
+    policy_id = await add_policy(opilio, "https://a.example/1", timeout_minutes=2)
+    await opilio.scheduling.run_now(policy_id, 50, "test")
+    await bot.pull()
+    await admin.goto("/jobs?status=locked")
+    await expect(admin.locator("tbody [data-countdown]")).to_contain_text("1:")
+
+
+async def test_a_late_result_is_shown_and_not_applied(admin: Page, opilio: Opilio, bot: Bot) -> None:
+    policy_id = await add_policy(opilio, "https://a.example/1")
+    job_id = await opilio.scheduling.run_now(policy_id, 50, "test")
+    [job] = await bot.pull()
+    await opilio.acting.act("expire", [job_id], "operator:test")
+    await bot.submit(job, success=True, price=1, currency="EUR", title="too late")
+    await admin.goto(f"/jobs/{job_id}")
+    await expect(admin.get_by_text("Late results")).to_be_visible()
+    await expect(admin.get_by_text("too late")).to_be_visible()

@@ -1,0 +1,55 @@
+"""Live pages: one look for all viewers, and a marker that never says more than it knows."""
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from dashboard.conftest import add_policy
+from opilio.insights.dashboard import Figures
+from opilio.runtime.bootstrap import Opilio
+from opilio.web.dashboard.live import Live
+
+
+async def test_one_look_serves_every_viewer(opilio: Opilio) -> None:
+    live = Live(opilio.figures, tick=30)
+    with live.watching([], []) as one, live.watching([], []) as two, live.watching([], []) as three:
+        beats = [await asyncio.wait_for(viewer.next(), 5) for viewer in (one, two, three)]
+    assert live.looks == 1
+    assert len({id(beat) for beat, _ in beats}) == 1
+    await live.close()
+
+
+async def test_nobody_watches_nothing_is_asked(opilio: Opilio) -> None:
+    live = Live(opilio.figures, tick=0.01)
+    with live.watching([], []) as viewer:
+        await viewer.next()
+    await asyncio.sleep(0.05)
+    looks = live.looks
+    await asyncio.sleep(0.1)
+    assert live.looks == looks
+
+
+async def test_who_watches_a_job_is_told_when_it_changes(opilio: Opilio) -> None:
+    policy_id = await add_policy(opilio, "https://a.example/1")
+    live = Live(opilio.figures, tick=0.01)
+    with live.watching([], [policy_id]) as mine, live.watching([], []) as other:
+        assert (await mine.next())[1] is False
+        await opilio.policies.switch([policy_id], enabled=False)
+        async with asyncio.timeout(5):
+            while not (await mine.next())[1]:
+                pass
+        assert (await other.next())[1] is False
+    await live.close()
+
+
+async def test_a_database_that_is_away_is_told(opilio: Opilio, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def away(_self: Figures) -> None:
+        raise asyncpg.InterfaceError("connection is closed")
+
+    monkeypatch.setattr(Figures, "pulse", away)
+    live = Live(opilio.figures, tick=30)
+    with live.watching([], []) as viewer:
+        beat, _ = await viewer.next()
+    assert (beat.pulse, beat.fault) == (None, "connection is closed")
+    await live.close()

@@ -1,0 +1,114 @@
+"""Policies in the browser: create with preview, edit, filter, import, bulk by filter."""
+
+from pathlib import Path
+
+from playwright.async_api import Page, expect
+
+from dashboard.conftest import Bot, add_policy
+from opilio.runtime.bootstrap import Opilio
+
+
+async def test_create_with_a_preview_of_the_priority(admin: Page) -> None:
+    await admin.goto("/policies/new")
+    await admin.get_by_label("URL", exact=True).fill("https://shop.example/shoe")
+    await admin.get_by_label("Hot").check()
+    await expect(admin.locator("#preview")).to_contain_text("priority 70 in the queue http")
+    await expect(admin.locator("#preview")).to_contain_text("+20")
+    await admin.get_by_role("button", name="Save").click()
+    await expect(admin.get_by_role("heading", name="https://shop.example/shoe")).to_be_visible()
+    await expect(admin.locator("#why")).to_contain_text("no bot with the capability http was ever seen")
+
+
+async def test_a_bad_form_comes_back_with_what_was_typed(admin: Page) -> None:
+    await admin.goto("/policies/new")
+    await admin.get_by_label("URL", exact=True).fill("https://user:secret@shop.example/")
+    await admin.get_by_label("Labels").fill("team=shoes")
+    await admin.get_by_role("button", name="Save").click()
+    await expect(admin.get_by_role("alert")).to_contain_text("user name or password")
+    await expect(admin.get_by_label("Labels")).to_have_value("team=shoes")
+
+
+async def test_edit(admin: Page, opilio: Opilio) -> None:
+    policy_id = await add_policy(opilio, "https://shop.example/1", labels={"team": "a"})
+    await admin.goto(f"/policies/{policy_id}/edit")
+    await admin.get_by_label("Every … hours").fill("6")
+    await admin.get_by_label("rule_set").evaluate("element => element.closest('details').open = true")
+    await admin.get_by_label("rule_set").fill('{"price": ".price"}')
+    await admin.get_by_role("button", name="Save").click()
+    await expect(admin.get_by_role("alert")).to_contain_text("Saved.")
+    policy = await opilio.insights.policy(policy_id)
+    assert (policy.frequency_hours, policy.rule_set, policy.labels) == (6, {"price": ".price"}, {"team": "a"})
+
+
+async def test_the_filter_is_the_address(admin: Page, opilio: Opilio) -> None:
+    await add_policy(opilio, "https://a.example/shoe")
+    await add_policy(opilio, "https://b.example/book")
+    await admin.goto("/policies")
+    await admin.get_by_label("Search in URLs").fill("SHOE")
+    await admin.keyboard.press("Enter")
+    await admin.wait_for_url("**/policies?q=SHOE*")
+    await expect(admin.locator("tbody tr")).to_have_count(1)
+    await expect(admin.locator("tbody")).to_contain_text("https://a.example/shoe")
+
+
+async def test_bulk_by_filter_says_how_many_and_touches_no_more(admin: Page, opilio: Opilio) -> None:
+    for n in range(5):
+        await add_policy(opilio, f"https://a.example/{n}")
+    other = await add_policy(opilio, "https://b.example/1")
+    await admin.goto("/policies?host=a.example")
+    await admin.get_by_label("What to do").select_option("disable")
+    await admin.get_by_role("button", name="Do it with all that match").click()
+    await expect(admin.get_by_role("heading", name="Switch off: 5 policies")).to_be_visible()
+    await admin.get_by_role("button", name="Switch off").click()
+    await expect(admin.get_by_role("status").filter(has_text="5 done")).to_be_visible()
+    found = (await opilio.insights.policies(enabled=False)).items
+    assert {policy.host for policy in found} == {"a.example"}
+    assert (await opilio.insights.policy(other)).enabled
+
+
+async def test_bulk_with_ticked_rows(admin: Page, opilio: Opilio) -> None:
+    for n in range(3):
+        await add_policy(opilio, f"https://a.example/{n}")
+    await admin.goto("/policies")
+    await admin.get_by_label("https://a.example/1").check()
+    await admin.get_by_label("What to do").select_option("delete")
+    await admin.get_by_role("button", name="Do it with the ticked").click()
+    await admin.get_by_role("button", name="Delete").click()
+    await expect(admin.get_by_role("status").filter(has_text="1 done")).to_be_visible()
+    left = {policy.url for policy in (await opilio.insights.policies()).items}
+    assert left == {"https://a.example/0", "https://a.example/2"}
+
+
+async def test_import_answers_every_row(admin: Page, opilio: Opilio, tmp_path: Path) -> None:
+    file = tmp_path / "policies.csv"
+    file.write_text("url,priority\nhttps://a.example/1,70\nhttps://a.example/2,700\nftp://a.example/3,5\n")
+    await admin.goto("/policies/import")
+    await admin.get_by_label("A file").set_input_files(file)
+    await admin.get_by_role("button", name="Import").click()
+    progress = admin.locator("#import-progress")
+    await expect(progress).to_contain_text("created: 1")
+    await expect(progress).to_contain_text("rejected: 2")
+    await expect(progress.locator("tbody tr").first).to_contain_text("priority")
+    assert (await opilio.insights.policies()).items[0].priority == 70
+
+
+async def test_the_page_of_a_policy_draws_its_prices(admin: Page, opilio: Opilio, bot: Bot) -> None:
+    policy_id = await add_policy(opilio, "https://a.example/1")
+    for price in (10, 12):
+        await opilio.scheduling.run_now(policy_id, 50, "test")
+        [job] = await bot.pull()
+        await bot.submit(job, success=True, price=price, currency="EUR", title="Shoe", in_stock=True)
+    await admin.goto(f"/policies/{policy_id}")
+    await expect(admin.locator('[data-chart="value"]')).to_have_attribute("data-drawn", "yes")
+    await expect(admin.locator('[data-chart="value"] svg')).to_be_visible()
+    await expect(admin.get_by_text("€12.00")).to_be_visible()
+
+
+async def test_a_saved_view_is_there_for_everybody(admin: Page, opilio: Opilio) -> None:
+    await add_policy(opilio, "https://a.example/1")
+    await admin.goto("/policies?host=a.example")
+    await admin.get_by_role("button", name="Views").click()
+    await admin.get_by_label("Name of the view").fill("Shop A")
+    await admin.get_by_role("button", name="Save").click()
+    await expect(admin.get_by_role("alert")).to_contain_text("Saved as Shop A")
+    assert [view["query"] for view in await opilio.views.all("policies")] == ["host=a.example"]

@@ -1,0 +1,145 @@
+"""The whole role as it runs: woken, delivering, ending when told to; and what it keeps for how long."""
+
+import asyncio
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from delivery.receiver import Receiver, Reply
+from delivery.world import ANYWHERE, World
+from opilio.adapters.local_bus import LocalBus
+from opilio.contracts.topology import topology
+from opilio.delivery import backlog
+from opilio.delivery.events import Events
+from opilio.delivery.posting import Post
+from opilio.delivery.pruning import Pruning, Retention
+from opilio.delivery.role import DeliveryRole
+from opilio.errors import Invalid, NotFound
+
+
+@pytest.fixture
+async def world(db):
+    async with Post(ANYWHERE) as post:
+        yield World(db, post)
+
+
+@pytest.fixture
+async def role(db):
+    bus = await LocalBus.connect(db, topology())
+    running = asyncio.create_task(DeliveryRole(db, bus, topology(), allow=ANYWHERE).run())
+    yield running
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await bus.close()
+
+
+async def test_an_event_becomes_a_webhook_while_it_runs(world, role):
+    async with Receiver() as receiver:
+        endpoint = await world.subscribe(receiver.url())
+        await world.emit("s", n=1)
+        await world.db.notify("opilio_outbox")
+        [got] = await receiver.arrived(1)
+        assert got.verified_by(endpoint.secret)["data"] == {"n": 1}
+        async with asyncio.timeout(10):
+            while (await backlog.measure(world.db)).webhooks:
+                await asyncio.sleep(0.02)
+        assert (await world.webhooks.get(endpoint.id)).last_success_at is not None
+
+
+async def test_it_ends_in_time_and_forgets_nothing_while_a_receiver_hangs(world, role):
+    async with Receiver() as receiver:
+        receiver.usual = Reply(delay=30)
+        endpoint = await world.subscribe(receiver.url())
+        await world.emit(n=1)
+        await world.db.notify("opilio_outbox")
+        async with asyncio.timeout(10):
+            while not receiver.at_once:
+                await asyncio.sleep(0.01)
+        role.cancel()
+        async with asyncio.timeout(10):
+            await asyncio.gather(role, return_exceptions=True)
+        assert (await world.webhooks.get(endpoint.id)).pending == 1
+        [gate] = await world.rows("select lease from webhook_gate")
+        assert gate["lease"] is None, "the next sender need not wait for a lease"
+
+
+async def test_the_tail_shows_each_event_once_as_it_is_logged(world):
+    events = Events(world.db)
+    seen = []
+
+    async def watch():
+        async for event in events.tail(types=["crawl.job.*"]):
+            seen.append(msgspec.json.decode(event.event)["data"]["n"])
+
+    watching = asyncio.create_task(watch())
+    await asyncio.sleep(0.5)
+    for n in range(20):
+        await world.emit(f"s{n}", n=n)
+        await world.emit(f"s{n}", "other.event", n=n)
+    world.clock.at += timedelta(seconds=1)
+    await world.relay_all()
+    async with asyncio.timeout(10):
+        while len(seen) < 20:
+            await asyncio.sleep(0.02)
+    await asyncio.sleep(0.1)
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+    assert seen == list(range(20))
+
+
+async def test_events_are_listed_by_type_subject_and_time(world):
+    events = Events(world.db)
+    for n in range(5):
+        await world.emit(f"s{n % 2}", "crawl.job.failed" if n == 3 else "crawl.job.completed", n=n)
+        world.clock.at += timedelta(minutes=1)
+        await world.relay_all()
+    page = await events.page(limit=2)
+    assert [msgspec.json.decode(e.event)["data"]["n"] for e in page.items] == [4, 3]
+    rest = await events.page(limit=10, cursor=page.next_cursor)
+    assert [e.seq for e in rest.items] == sorted((e.seq for e in rest.items), reverse=True)
+    assert len(rest.items) == 3
+    assert rest.next_cursor is None
+    assert [e.type for e in (await events.page(types=["*.failed"])).items] == ["crawl.job.failed"]
+    assert {e.subject for e in (await events.page(subject="s1")).items} == {"s1"}
+    assert len((await events.page(since=world.clock.at - timedelta(minutes=2, seconds=1))).items) == 2
+    assert (await events.get(page.items[0].id)).seq == page.items[0].seq
+    with pytest.raises(Invalid):
+        await events.page(cursor="nonsense")
+
+
+async def test_history_is_kept_as_long_as_wanted_and_no_longer(world):
+    async with Receiver() as receiver:
+        await world.subscribe(receiver.url())
+        await world.emit(n=1)
+        await world.relay_all()
+        await world.send_all()
+    keep = Retention(events=timedelta(days=10), attempts=timedelta(days=5), deliveries=timedelta(days=2))
+    pruning = Pruning(world.db, keep, clock=world.clock)
+
+    async def left():
+        tables = ("event_log", "webhook_attempt", "webhook_delivery")
+        return [len(await world.rows(f"select 1 from {table}")) for table in tables]
+
+    await pruning.run_once()
+    assert await left() == [1, 1, 1]
+    for days, expected in ((3, [1, 1, 0]), (4, [1, 0, 0]), (5, [0, 0, 0])):
+        world.clock.at += timedelta(days=days)
+        await pruning.run_once()
+        assert await left() == expected
+    await world.emit(n=2)
+    await world.relay_all()
+    assert await left() == [1, 0, 1]
+    assert await world.rows("select 1 from event_log_other") == []
+
+
+def test_events_outlive_their_retries():
+    with pytest.raises(ValueError, match="four days"):
+        Retention(events=timedelta(days=3))
+
+
+async def test_an_event_that_was_pruned_is_not_found(world):
+    from uuid import uuid4
+
+    with pytest.raises(NotFound):
+        await Events(world.db).get(uuid4())

@@ -1,0 +1,105 @@
+"""The sockets under the HTTP client: TLS, ends of connections, time limits."""
+
+import asyncio
+import ssl
+import subprocess
+
+import httpcore2
+import httpx2
+import pytest
+
+from opilio.guarded_http import GuardedTransport
+from opilio.netguard import parse_allow
+from opilio.sockets import connect
+
+ALLOW = parse_allow("127.0.0.0/8")
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tls")
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+         "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
+         "-keyout", folder / "key.pem", "-out", folder / "cert.pem"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return folder
+
+
+async def _answer(reader, writer):
+    head = await reader.readuntil(b"\r\n\r\n")
+    size = next(
+        (
+            int(line.split(b":")[1])
+            for line in head.lower().split(b"\r\n")
+            if line.startswith(b"content-length")
+        ),
+        0,
+    )
+    body = await reader.readexactly(size)
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+    await writer.drain()
+
+
+@pytest.fixture
+async def tls_port(certificate):
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+    server = await asyncio.start_server(_answer, "127.0.0.1", 0, ssl=context)
+    yield server.sockets[0].getsockname()[1]
+    server.close()
+
+
+def _client(trusted=None) -> httpx2.AsyncClient:
+    context = ssl.create_default_context(cafile=trusted) if trusted else None
+    return httpx2.AsyncClient(transport=GuardedTransport(ALLOW, ssl_context=context))
+
+
+async def test_tls_carries_large_bodies_both_ways(tls_port, certificate):
+    body = b"x" * 3_000_000
+    async with _client(certificate / "cert.pem") as client:
+        answer = await client.post(f"https://localhost:{tls_port}/", content=body)
+    assert answer.content == body
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_refused(tls_port):
+    async with _client() as client:
+        with pytest.raises(httpx2.ConnectError, match=r"(?i)certificate"):
+            await client.get(f"https://localhost:{tls_port}/")
+
+
+async def test_a_certificate_for_another_name_is_refused(tls_port, certificate):
+    """The connection goes to an address, but the name is what must be vouched for."""
+    async with _client(certificate / "cert.pem") as client:
+        with pytest.raises(httpx2.ConnectError, match=r"(?i)mismatch|not valid for"):
+            await client.get(f"https://127.0.0.1:{tls_port}/")
+
+
+async def test_a_connection_that_was_closed_while_idle_is_not_used_again():
+    server = await asyncio.start_server(_close_after_one, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    async with _client() as client:
+        for _ in range(3):
+            assert (await client.post(url, content=b"hello")).content == b"hello"
+            await asyncio.sleep(0.05)
+    server.close()
+
+
+async def _close_after_one(reader, writer):
+    await _answer(reader, writer)
+    writer.close()
+
+
+async def test_reading_ends_in_time():
+    server = await asyncio.start_server(lambda reader, _writer: reader.read(), "127.0.0.1", 0)
+    stream = await connect("127.0.0.1", server.sockets[0].getsockname()[1])
+    with pytest.raises(httpcore2.ReadTimeout):
+        await stream.read(10, timeout=0.05)
+    await stream.aclose()
+    server.close()
+
+
+async def test_nobody_there_is_a_connect_error():
+    with pytest.raises(httpcore2.ConnectError):
+        await connect("127.0.0.1", 1, patience=2)

@@ -7,6 +7,7 @@ Real RabbitMQ, Redis and PostgreSQL are started for it and go when it ends.
 """
 
 import asyncio
+import logging
 import os
 import random
 import sys
@@ -18,6 +19,7 @@ from typing import Any
 
 import aio_pika
 import msgspec
+import structlog
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests")]
@@ -239,6 +241,8 @@ async def fuzz(place: Place) -> None:
 
 
 async def main() -> None:
+    # A line for each of a hundred thousand refusals would measure the terminal.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     async with AsyncExitStack() as stack:
         place = await Place(stack).open()
         stack.push_async_callback(place.database.close)

@@ -7,6 +7,7 @@ Real RabbitMQ, Redis and PostgreSQL are started for it and go when it ends.
 """
 
 import asyncio
+import logging
 import os
 import random
 import sys
@@ -18,6 +19,7 @@ from typing import Any
 
 import aio_pika
 import msgspec
+import structlog
 
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests")]
@@ -99,12 +101,18 @@ from generate_series(0, $1::int - 1) n, generate_series(0, $2::int - 1) t
 
 
 def results(prefix: str, keys: list[tuple[int, int]]) -> list[Outgoing]:
-    """Results of ten items each, as crawlers send them."""
+    """Results of ten items each, of ten asked for, as crawlers send them."""
+
+    def body(job_id: str) -> bytes:
+        result = v2(job_id, found=10, items=True)
+        result["limit_info"] |= {"requested_limit": 10, "applied_limit": 10, "platform_limited": False}
+        return encoded(result)
+
     return [
         Outgoing(
             RESULTS,
             "crawler.tiktok.result",
-            encoded(v2(f"{prefix}{project}-brand-{task}", found=10, items=True)),
+            body(f"{prefix}{project}-brand-{task}"),
             {"x-job-id": f"{prefix}{project}-brand-{task}", "x-platform": "tiktok", "x-attempt": 1},
         )
         for project, task in keys
@@ -233,6 +241,8 @@ async def fuzz(place: Place) -> None:
 
 
 async def main() -> None:
+    # A line for each of a hundred thousand refusals would measure the terminal.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     async with AsyncExitStack() as stack:
         place = await Place(stack).open()
         stack.push_async_callback(place.database.close)

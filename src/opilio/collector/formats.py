@@ -131,6 +131,7 @@ def _crawl_result(message: _Any, envelope: Envelope, body: bytes) -> Result:
     limit, stats = fallback(message.success, len(items)) if old else (message.limit_info, message.stats)
     assert limit is not None
     assert stats is not None
+    attempt = _attempt(message, envelope)
     told = message.error
     code, text = (told.code, told.message) if isinstance(told, ResultError) else (message.error_code, told)
     return Result(
@@ -144,9 +145,9 @@ def _crawl_result(message: _Any, envelope: Envelope, body: bytes) -> Result:
         total_found=limit.total_found,
         requested_limit=None if old else limit.requested_limit,
         platform_limited=limit.platform_limited,
-        attempt=_attempt(message, envelope),
+        attempt=attempt,
         cursor=_cursor(message),
-        digest=digest(body),
+        digest=digest(body) if attempt is None else "",
         code=None if message.success else _short(code),
         message=None if message.success else _short(text),
         violations=() if old else checks.of_result(message.success, limit, stats, _metas(items)),

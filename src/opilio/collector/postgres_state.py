@@ -24,7 +24,7 @@ class PostgresState:
         )
 
     async def count(self, tallies: Sequence[Tally]) -> list[Counted]:
-        return await self._db.transact(lambda session: self._count(session, tallies))
+        return await self._db.transact(lambda session: self._count(session, tallies), hot=True)
 
     async def _count(self, session: Session, tallies: Sequence[Tally]) -> list[Counted]:
         project_ids = sorted({tally.project_id for tally in tallies})

@@ -42,7 +42,7 @@ class Result:
     platform_limited: bool
     attempt: int | None
     cursor: str
-    digest: str
+    digest: str  # of the body, where no attempt tells results apart
     code: str | None = None
     message: str | None = None
     violations: tuple[str, ...] = ()

@@ -18,7 +18,6 @@ $(VENV)/.installed: pyproject.toml requirements.lock
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@test -x $(UV) || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@$(UV) pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
-	@$(BIN)/python -c 'import uv' 2>/dev/null || $(BIN)/python -m ensurepip --upgrade >/dev/null
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -34,7 +33,7 @@ components: setup ## Install the real servers that the tests use
 	@bash tests/components/install.sh
 
 test: setup components lint ## Everything: lint, types, import rules, tests against real servers
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 lint: setup ## Formatting, lint, types, import contracts
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && $(BIN)/mypy && $(BIN)/lint-imports --no-cache >/dev/null || { $(BIN)/lint-imports --no-cache; exit 1; }

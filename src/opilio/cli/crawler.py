@@ -134,13 +134,13 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Send tasks to a running crawler and name every rule of the contract that it breaks."""
-    from opilio.adapters.blobs import open_store
+    from opilio.adapters.buckets import Buckets
     from opilio.crawler.conformance import Kit
 
     async def work() -> Any:
-        return await Kit(amqp_url, platform, store=open_store(settings().blobs), patience=patience).run(
-            keyword
-        )
+        blobs = settings().blobs
+        store = Buckets(blobs).store(_bucket(blobs))
+        return await Kit(amqp_url, platform, store=store, patience=patience).run(keyword)
 
     breaches = run_async(work())
     if as_json:

@@ -6,6 +6,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(BIN)/uv
 ARGS ?=
+# Trust what the machine trusts: many networks have certificates of their own.
+export UV_SYSTEM_CERTS := 1
+export UV_NATIVE_TLS := 1
 
 .PHONY: help setup run test lint format lock bench docs reference screenshots words clean components
 

@@ -6,29 +6,27 @@ select pg_advisory_xact_lock(hashtext('opilio.create_due'));
 -- Turns due policies into jobs, many in one statement. A row of policy_due that somebody moves in this moment is
 -- looked at again before it goes. A policy that was disabled meanwhile loses its row; one that has a job already
 -- keeps that, and the unique index on job_active stands behind it.
-with clock as (select coalesce(:now::timestamptz, now()) as at),
-ripe as materialized (
+with ripe as materialized (
   select d.ctid as place from policy_due d
-  where d.due_at <= (select at from clock)
+  where d.due_at <= coalesce(:now::timestamptz, now())
   order by d.due_at
   limit :most::int),
 due as (
   delete from policy_due d using ripe
-  where d.ctid = ripe.place and d.due_at <= (select at from clock)
+  where d.ctid = ripe.place and d.due_at <= coalesce(:now::timestamptz, now())
   returning d.policy_id),
 created as (
   insert into job_active (policy_id, host_id, queue, place, priority, base_priority, max_retries, run_at, created_at, created_by)
   select p.policy_id, p.host_id, p.job_queue,
          case when h.gated or :fleet_gated::boolean then 'gated' else 'free' end,
-         rated.priority, rated.priority, p.max_retries, clock.at, clock.at, 'scheduler'
+         rated.priority, rated.priority, p.max_retries, coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()), 'scheduler'
   from due
   join policy p on p.policy_id = due.policy_id
   join policy_state s on s.policy_id = due.policy_id
   join host h on h.host_id = p.host_id
-  cross join clock
   cross join lateral (select least(100, greatest(0, p.priority
       + (:overdue_points::int[])[1 + width_bucket(
-          extract(epoch from clock.at - coalesce(s.last_success_at, clock.at))::float8 / (greatest(p.frequency_hours, 1e-6) * 3600),
+          coalesce(extract(epoch from coalesce(:now::timestamptz, now()) - s.last_success_at)::float8, 0) / (greatest(p.frequency_hours, 1e-6) * 3600),
           :overdue_bands::float8[])]
       + (:error_points::int[])[1 + width_bucket(s.error_rate::float8, :error_bands::float8[])]
       + (:hot_points::int[])[1 + width_bucket(p.hot::int::float8, :hot_bands::float8[])])) as priority offset 0) rated  -- offset 0: once, though it is used twice
@@ -36,8 +34,8 @@ created as (
   returning host_id, queue, priority, place),
 woken as (
   insert into gate as g (host_id, queue, top_priority, open_at)
-  select c.host_id, c.queue, max(c.priority), clock.at from created c cross join clock
-  where c.place = 'gated' group by c.host_id, c.queue, clock.at order by 1, 2
+  select c.host_id, c.queue, max(c.priority), coalesce(:now::timestamptz, now()) from created c
+  where c.place = 'gated' group by c.host_id, c.queue order by 1, 2
   on conflict (host_id, queue) do update
     set top_priority = greatest(g.top_priority, excluded.top_priority), version = g.version + 1)
 select (select count(*) from ripe) as due, (select count(*) from created) as created;

@@ -25,6 +25,12 @@ def attempt_of(row: Row) -> Attempt:
     )
 
 
+def free_host(ledger: Ledger, row: Row) -> None:
+    """A host at its cap may be visited again; one without a gate was never closed."""
+    if row["behind_gate"]:
+        ledger.freed_hosts.add(row["host_id"])
+
+
 def give_back(
     ledger: Ledger,
     row: Row,
@@ -41,7 +47,7 @@ def give_back(
     retries = 0 if afresh else row["retry_count"]
     priority = row["base_priority"] if afresh else row["priority"]
     ledger.returned.append(Return(row["job_id"], priority, retries, now))
-    ledger.freed_hosts.add(row["host_id"])
+    free_host(ledger, row)
 
 
 def lock_steps(

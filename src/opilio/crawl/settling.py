@@ -21,6 +21,7 @@ from opilio.crawl.endings import (
     attempt_of,
     completed,
     failed,
+    free_host,
     give_back,
     last_values,
     lock_steps,
@@ -133,7 +134,7 @@ class Settling:
         before = last_values(row)
         changed = changes(before, sent.values)
         ledger.changed += [(row, change) for change in changed]
-        ledger.freed_hosts.add(row["host_id"])
+        free_host(ledger, row)
         answer = DoneAnswer(
             result_id=result_id,
             job_id=row["job_id"],
@@ -173,7 +174,7 @@ class Settling:
         verdict = retry.fail(attempt_of(row), now, self._chance(), sent.error_code, wait)
         by = f"bot:{sent.claim.bot_id}"
         why = f"{sent.error_code or 'failure'}: {sent.error_msg or 'no message'}"
-        ledger.freed_hosts.add(row["host_id"])
+        free_host(ledger, row)
         if verdict.retried:
             body = _encode(
                 RetryAnswer(
@@ -310,7 +311,7 @@ class Settling:
         now: datetime = row["at"]
         verdict = retry.expire(attempt_of(row), now, self._chance())
         reason = f"{why} after {row['lock_ttl_seconds']:g} s ({row['locked_by']})"
-        ledger.freed_hosts.add(row["host_id"])
+        free_host(ledger, row)
         if verdict.retried:
             ledger.steps += lock_steps(row, State.EXPIRED, now, by, reason)
             again = f"retry {verdict.retry_count} of {row['max_retries']}"

@@ -198,8 +198,12 @@ class Leasing:
         skipped = {bot: polite + held - jobs.get(bot, 0) for bot in bots}
         if held >= _SAMPLE:  # its own locks may have filled the sample
             for bot in [bot for bot, count in skipped.items() if count < _MOST_SKIPPED]:
-                skipped[bot] = polite + await self._db.value(QUERIES.held_by_others, bot_id=bot, **where)
+                skipped[bot] = polite + await self._held_by_others(bot, where)
         return {bot: min(_MOST_SKIPPED, count) for bot, count in skipped.items()}
+
+    async def _held_by_others(self, bot_id: str, where: Mapping[str, Any]) -> int:
+        rows = await self._db.fetch(QUERIES.held_by_others, hot=True, bot_id=bot_id, **where)
+        return int(rows[0][0])
 
     async def _retry_after(self, queues: Sequence[str]) -> float:
         seconds = await self._db.value(QUERIES.next_chance, queues=list(queues), now=self._clock.now())

@@ -171,12 +171,15 @@ select null, count(*)::int from (
 having count(*) > 0;
 
 -- name: held_by_others
--- The same for one bot whose own locks crowded out the others.
+-- The same for one bot whose own locks crowded out the others; a look at so many locks must do.
 select count(*)::int from (
-  select 1 from job_active j
-  where j.place = 'locked' and j.queue = any(:queues::text[]) and j.locked_by <> :bot_id::text
-    and (:host_ids::int[] is null or j.host_id = any(:host_ids::int[]))
-  limit 100) held;
+  select 1 from (
+    select j.locked_by from job_active j
+    where j.place = 'locked' and j.queue = any(:queues::text[])
+      and (:host_ids::int[] is null or j.host_id = any(:host_ids::int[]))
+    limit 2000) held
+  where held.locked_by <> :bot_id::text
+  limit 100) others;
 
 -- name: domain_hosts
 -- Every host of a domain, waiting jobs or not.

@@ -1,4 +1,4 @@
-"""Lists and runs benches: each is a module of this package with `async def main() -> Table`."""
+"""Lists and runs benches: each is a module with `async def main()` that answers a table, or prints its own."""
 
 import asyncio
 import importlib
@@ -8,14 +8,25 @@ import time
 
 from bench.report import save, show
 
-BENCHES = ("pull_latency", "scheduling", "throughput", "peers", "startup")
+BENCHES = (
+    "pull_latency",
+    "scheduling",
+    "throughput",
+    "peers",
+    "startup",
+    "bot_sdk",
+    "delivery",
+    "collector",
+    "dashboard",
+)
 
 
 def run(name: str) -> None:
     began = time.monotonic()
     table = asyncio.run(importlib.import_module(f"bench.{name}").main())
-    show(table, seconds=time.monotonic() - began)
-    save(name, table)
+    if table is not None:
+        show(table, seconds=time.monotonic() - began)
+        save(name, table)
 
 
 def main(wanted: list[str]) -> int:

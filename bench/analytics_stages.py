@@ -103,11 +103,6 @@ async def through_database(items, workers, together):
         url = server.start()
         await migrate.upgrade(url)
         database = await Database.connect(url, size=together + 2)
-        async with database.session() as session:
-            await session.connection.execute(
-                "alter table outbox add column if not exists exchange text, add column if not exists routing_key text,"
-                " add column if not exists headers jsonb, add column if not exists correlation_id text"
-            )
         buckets = Buckets("memory://")
         messages = []
         for n, start in enumerate(range(0, len(items), 50)):

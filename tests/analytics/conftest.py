@@ -9,11 +9,6 @@ from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.analytics.processing import BatchProcessor
 from opilio.analytics.storing import BatchStore
 
-# The columns that delivery gives the outbox, where its revision is not in this tree.
-_OUTBOX = """
-alter table outbox add column if not exists exchange text, add column if not exists routing_key text,
-  add column if not exists headers jsonb, add column if not exists correlation_id text
-"""
 _TABLES = "outbox, analysed_batch, post_identity, post_analytics, post_comments, crawl_errors"
 
 
@@ -30,7 +25,6 @@ def postgres_url(tmp_path_factory):
 async def database(postgres_url):
     database = await Database.connect(postgres_url)
     async with database.session() as session:
-        await session.connection.execute(_OUTBOX)
         await session.connection.execute(f"truncate {_TABLES}")
     yield database
     await database.close()

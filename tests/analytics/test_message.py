@@ -56,6 +56,10 @@ def test_an_item_can_be_the_message():
         (b'{"payload": {"minio_path": 7}}', "bad_field"),
         (b'{"payload": {"minio_path": "only-a-bucket"}}', "bad_path"),
         (b'{"payload": {"minio_path": "bucket/../secret"}}', "bad_path"),
+        (b'{"payload": {"minio_path": "../etc/passwd"}}', "bad_path"),
+        (b'{"payload": {"minio_path": "./etc/passwd"}}', "bad_path"),
+        (b'{"payload": {"minio_path": "bucket//etc"}}', "bad_path"),
+        (b'{"data_ref": {"bucket": "a@evil.test:80", "path": "x"}}', "bad_path"),
     ],
 )
 def test_what_cannot_be_understood_says_why(body, reason):

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 import zstandard
 
-from opilio.adapters.buckets import Buckets
+from opilio.adapters.buckets import Buckets, Missing
 from opilio.analytics.processing import Again, BatchProcessor, Done, NotMine, Poison, ProcessingOptions
 from opilio.analytics.stages.document import Intent
 from opilio.analytics.storing import BatchStore
@@ -340,3 +340,7 @@ async def test_local_folders_are_buckets(tmp_path):
     await buckets.put("one", "a/b.json", b"[]")
     assert [chunk async for chunk in buckets.chunks("one", "a/b.json")] == [b"[]"]
     assert (tmp_path / "one" / "a" / "b.json").read_bytes() == b"[]"
+    for bucket, key in (("one", "gone.json"), ("two", "a.json")):
+        with pytest.raises(Missing):
+            [chunk async for chunk in buckets.chunks(bucket, key)]
+    assert not (tmp_path / "two").exists()

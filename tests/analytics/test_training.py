@@ -23,7 +23,7 @@ def test_the_gold_set_is_large_and_has_every_intent():
 
 def test_nothing_of_the_gold_set_is_trained_on():
     generator = Generator(11)
-    trained = [*written(), *generator.sentiments(3000), *Generator(11).intents(2000)]
+    trained = [*written(), *generator.sentiments(6000), *Generator(11).intents(2000)]
     assert not {plain(example.text) for example in trained} & {plain(post.text) for post in posts()}
 
 

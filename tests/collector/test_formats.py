@@ -65,6 +65,9 @@ def test_the_flat_format():
 def test_an_analysis():
     assert read_it(analyzed(1, 8, 2)) == Analysis("proj123", "proj123-brand-0-analyze-batch-1", 8, 2)
     assert read_it({**analyzed(1, 8, 2), "batch_size": 11}).violations == ("count_consistency",)
+    tiktok = read_it({**analyzed(1, 8, 2), "platform": "tiktok"})
+    youtube = read_it(analyzed(1, 8, 2), headers={"x-platform": "youtube"})
+    assert len({tiktok.identity, youtube.identity, read_it(analyzed(1, 8, 2)).identity}) == 3
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,15 @@ async def test_a_change_stays_until_it_is_told(state):
     assert await state.changes(10) == []
 
 
+async def test_what_was_counted_can_be_forgotten_and_the_figures_stay(state):
+    await state.open("p", new_state(tasks=1))
+    await state.open("q", new_state())
+    await state.count([Tally("p", "1", tasks_done=1), a_result("q", 1)])
+    await state.forget(["p"])
+    assert (await state.read("p")).tasks_done == 1
+    assert await state.count([a_result("q", 1)]) == [Counted.REPEATED]
+
+
 async def test_many_at_once_lose_nothing(state):
     await state.open("p", new_state(tasks=300))
     await state.open("q", new_state(tasks=300))

@@ -63,7 +63,8 @@ async def analyze_everything(world, batches: list[dict]) -> None:
         batches.append(batch)
         done = AnalyzeResult(
             project_id=batch["project_id"],
-            job_id=f"{batch['job_id']}-{batch['platform']}-analyze-batch-{batch['batch_index']}",
+            job_id=f"{batch['job_id']}-analyze-batch-{batch['batch_index']}",
+            platform=batch["platform"],
             task_type="analyze_result",
             batch_size=batch["content_count"],
             success_count=batch["content_count"],

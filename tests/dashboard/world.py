@@ -14,6 +14,7 @@ from opilio.delivery.posting import Post
 from opilio.delivery.relay import Relay
 from opilio.delivery.routing import to_broker
 from opilio.delivery.sending import Sender
+from opilio.insights.rollup import Rollup
 from opilio.netguard import parse_allow
 from opilio.runtime.bootstrap import Opilio
 
@@ -41,6 +42,7 @@ _NEWEST = parse_statement("newest", "select coalesce(max(change_id), 0) from val
 async def fill(opilio: Opilio, site: str) -> dict[str, Any]:
     """Everything goes through the code that a real herd would use; only the past is made up."""
     chance = random.Random(7)
+    await Rollup(opilio.database).run_once()  # or the server's own first count would wipe the past out
     await opilio.database.execute(_PAST)
     ids = [await opilio.policies.create(_policy(n, chance)) for n in range(60)]
     tokens = {

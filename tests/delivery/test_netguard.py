@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opilio import netguard
-from opilio.netguard import AllowList, GuardedTransport, is_public, literal_address, parse_allow
+from opilio import guarded_http
+from opilio.guarded_http import GuardedTransport
+from opilio.netguard import AllowList, is_public, literal_address, parse_allow
 
 PRIVATE = [
     "0.0.0.0", "10.1.2.3", "100.64.0.1", "100.127.255.255", "127.0.0.1", "127.255.0.9", "169.254.169.254",
@@ -113,8 +114,8 @@ async def test_a_name_that_changes_its_address_is_judged_by_the_one_connected_to
     async def rebinding(_host, _port):
         return next(answers)
 
-    monkeypatch.setattr(netguard, "resolve", rebinding)
-    assert parse_allow("").permits((await netguard.resolve("rebind.test", 80))[0])
+    monkeypatch.setattr(guarded_http, "resolve", rebinding)
+    assert parse_allow("").permits((await guarded_http.resolve("rebind.test", 80))[0])
     with pytest.raises(httpx2.ConnectError, match="private or reserved"):
         await _get("", f"http://rebind.test:{loopback_port}/")
 
@@ -123,5 +124,5 @@ async def test_only_the_permitted_addresses_of_a_name_are_tried(loopback_port, m
     async def two(_host, _port):
         return ["10.255.255.1", "127.0.0.1"]
 
-    monkeypatch.setattr(netguard, "resolve", two)
+    monkeypatch.setattr(guarded_http, "resolve", two)
     assert (await _get("127.0.0.0/8", f"http://mixed.test:{loopback_port}/")).status_code == 200

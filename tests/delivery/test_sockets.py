@@ -8,7 +8,8 @@ import httpcore2
 import httpx2
 import pytest
 
-from opilio.netguard import GuardedTransport, parse_allow
+from opilio.guarded_http import GuardedTransport
+from opilio.netguard import parse_allow
 from opilio.sockets import connect
 
 ALLOW = parse_allow("127.0.0.0/8")

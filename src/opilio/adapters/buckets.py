@@ -36,7 +36,7 @@ class Buckets:
         if self._url.scheme == "memory":
             return MemoryStore()
         if self._url.scheme == "file":
-            return LocalStore(str(Path(unquote(self._url.path)) / bucket), mkdir=True)
+            return LocalStore(str(self._folder(bucket)), mkdir=True)
         endpoint = self._options.get("endpoint")
         config: Any = {"endpoint": endpoint} if endpoint else {}
         return S3Store(
@@ -47,8 +47,13 @@ class Buckets:
             **config,
         )
 
+    def _folder(self, bucket: str) -> Path:
+        return Path(unquote(self._url.path)) / bucket
+
     async def chunks(self, bucket: str, key: str) -> AsyncIterator[bytes]:
         """The object as it streams in."""
+        if self._url.scheme == "file" and not self._folder(bucket).is_dir():
+            raise Missing(f"there is no bucket {bucket}")
         try:
             found = await obstore.get_async(self.store(bucket), key)
         except FileNotFoundError as error:

@@ -27,9 +27,9 @@ from opilio.analytics.pipeline import Analysis, Pipeline, load_pipeline
 from opilio.analytics.stages.document import Figures, Impact, Sentiment
 from opilio.analytics.stages.impact import RISKS
 from opilio.contracts.codes import ErrorCode, category_of
+from opilio.contracts.collected import AlertRaised
 
 _ALERTING = frozenset(RISKS[2:])
-_MOST_ALERT_REASONS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,24 +303,24 @@ def _comment_row(key: tuple[str | None, str, str], comment: Comment, feeling: Se
 
 
 def _alert_row(project_id: str, row: Mapping[str, Any], impact: Impact) -> dict[str, Any]:
-    data = {
-        "project_id": project_id,
-        "post_id": row["id"],
-        "platform": row["platform"],
-        "risk_level": impact.risk,
-        "impact_score": impact.score,
-        "intent": row["intent"],
-        "sentiment": row["sentiment"],
-        "permalink": row["permalink"],
-        "reasons": row["impact_breakdown"][:_MOST_ALERT_REASONS],
-    }
+    alert = AlertRaised(
+        project_id=project_id,
+        post_id=row["id"],
+        platform=row["platform"],
+        risk_level=impact.risk,
+        impact_score=impact.score,
+        intent=row["intent"],
+        sentiment=row["sentiment"],
+        permalink=row["permalink"],
+        reasons=row["impact_breakdown"],
+    )
     level = RISKS.index(impact.risk)
     return {
         "project_id": project_id,
         "platform": row["platform"],
         "id": row["id"],
         "level": level,
-        "data": data,
+        "data": msgspec.to_builtins(alert),
     }
 
 

@@ -1,6 +1,7 @@
 """The three forms of a message that brings posts, told apart by their shape."""
 
 import hashlib
+import re
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -9,6 +10,7 @@ import msgspec
 from opilio.contracts.collected import CollectedPayload, DataCollected, LegacyMessage
 from opilio.project_id import extract_project_id
 
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*")
 Format = Literal["event", "legacy", "inline"]
 S = TypeVar("S", DataCollected, LegacyMessage)
 
@@ -75,7 +77,8 @@ def read_message(body: bytes) -> Inbound:
 def parse_path(path: str) -> BlobRef:
     """`bucket/key`, with or without a scheme."""
     bucket, _, key = path.split("://", 1)[-1].lstrip("/").partition("/")
-    if not bucket or not key or ".." in key.split("/"):
+    # A bucket may be a folder or a part of a host's name, so it is held to what buckets may be called.
+    if not _BUCKET.fullmatch(bucket) or not key or {".", "..", ""} & set(key.split("/")):
         raise Unreadable(f"bad_path: {path[:200]!r} is no bucket/key")
     return BlobRef(bucket, key)
 

@@ -8,6 +8,9 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from opilio.cli.context import open_opilio_for_cli, run_async
+from opilio.cli.output import Json, print_fields, show
+
 app = typer.Typer(no_args_is_help=True, help="What posts say: the analysis, tried on texts of your own.")
 _TOGETHER = 256
 
@@ -18,9 +21,17 @@ class TextLine(msgspec.Struct):
     lang: str | None = None
 
 
-@app.callback()
-def analytics() -> None:
-    """Keeps `classify` a command of its own while it is the only one."""
+@app.command()
+def summary(project_id: str, json: Json = False) -> None:
+    """Shows what the posts of a project say: volume, feeling, wishes, weight, and what went wrong."""
+    figures = run_async(_summary(project_id))
+    show(figures, json, lambda: print_fields(figures, hide=("top_posts",)))
+
+
+async def _summary(project_id: str) -> dict[str, Any]:
+    async with open_opilio_for_cli() as opilio:
+        await opilio.project_insights.project(project_id)  # an unknown project is said to be unknown
+        return await opilio.analytics.summary(project_id)
 
 
 @app.command()

@@ -42,7 +42,7 @@ def simulate(
 async def _simulate(
     platforms: list[str], seed: int, calm: bool, at_once: int, amqp_url: str | None, as_json: bool
 ) -> None:
-    from opilio.adapters.blobs import open_store
+    from opilio.adapters.buckets import Buckets
     from opilio.crawler.simulator import Calm, Platform, SimulatedCrawler, Troubles
 
     class Telling(SimulatedCrawler):
@@ -59,7 +59,7 @@ async def _simulate(
     current = settings()
     async with AsyncExitStack() as stack:
         link = await _link(stack, amqp_url or current.amqp_url, platforms)
-        store: ObjectStore = open_store(current.blobs)
+        store: ObjectStore = Buckets(current.blobs).store(_bucket(current.blobs))
         note(f"simulating {', '.join(platforms)} with seed {seed}; Ctrl-C ends it")
         crawlers = [
             Telling(
@@ -134,13 +134,13 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Send tasks to a running crawler and name every rule of the contract that it breaks."""
-    from opilio.adapters.blobs import open_store
+    from opilio.adapters.buckets import Buckets
     from opilio.crawler.conformance import Kit
 
     async def work() -> Any:
-        return await Kit(amqp_url, platform, store=open_store(settings().blobs), patience=patience).run(
-            keyword
-        )
+        blobs = settings().blobs
+        store = Buckets(blobs).store(_bucket(blobs))
+        return await Kit(amqp_url, platform, store=store, patience=patience).run(keyword)
 
     breaches = run_async(work())
     if as_json:

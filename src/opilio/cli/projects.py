@@ -28,10 +28,8 @@ def create(
 
     async def work() -> "Project":
         async with open_opilio_for_cli() as opilio:
-            wired: Any = opilio
-            project_id = await wired.projects.create(_read(file), by=actor())
-            project: Project = await wired.project_insights.project(project_id)
-            return project
+            project_id = await opilio.projects.create(_read(file), by=actor())
+            return await opilio.project_insights.project(project_id)
 
     project = run_async(work())
     show(project, as_json, lambda: print(project.project_id))
@@ -48,8 +46,7 @@ def list_(
 
     async def work() -> Any:
         async with open_opilio_for_cli() as opilio:
-            wired: Any = opilio
-            return await wired.project_insights.projects(limit=limit, cursor=cursor, status=status)
+            return await opilio.project_insights.projects(limit=limit, cursor=cursor, status=status)
 
     page = run_async(work())
     show(page, as_json, lambda: print_page(page, _COLUMNS, "no projects"))
@@ -61,9 +58,8 @@ def show_(project_id: str, as_json: Json = False) -> None:
 
     async def work() -> tuple["Project", Any]:
         async with open_opilio_for_cli() as opilio:
-            wired: Any = opilio
-            project = await wired.project_insights.project(project_id)
-            return project, await wired.project_insights.tasks(project_id, limit=500)
+            project = await opilio.project_insights.project(project_id)
+            return project, await opilio.project_insights.tasks(project_id, limit=500)
 
     project, tasks = run_async(work())
     if as_json:
@@ -81,8 +77,7 @@ def watch(project_id: str, as_json: JsonLines = False) -> None:
 
     async def work() -> None:
         async with open_opilio_for_cli() as opilio:
-            wired: Any = opilio
-            await (_stream if as_json else _bars)(wired.projects, project_id)
+            await (_stream if as_json else _bars)(opilio.projects, project_id)
 
     run_async(work())
 

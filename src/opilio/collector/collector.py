@@ -12,10 +12,10 @@ from opilio.adapters.postgres import Database
 from opilio.bus import Bus
 from opilio.collector.config import Config
 from opilio.collector.dispatch import Dispatch
+from opilio.collector.forgetting import Forgetting
 from opilio.collector.intake import Intake
 from opilio.collector.postgres_state import PostgresState
 from opilio.collector.projects import Projects
-from opilio.collector.redis_state import RedisState
 from opilio.collector.sending import CHANNEL, Sender
 from opilio.collector.state import StateStore
 from opilio.collector.telling import Report, Telling
@@ -30,7 +30,11 @@ _LONGEST_TROUBLE = 30.0
 
 def open_state(database: Database, redis_url: str | None) -> StateStore:
     """Redis where there is one, else PostgreSQL."""
-    return PostgresState(database) if redis_url is None else RedisState.connect(redis_url)
+    if redis_url is None:
+        return PostgresState(database)
+    from opilio.collector.redis_state import RedisState  # noqa: PLC0415 - a deployment without Redis never needs it
+
+    return RedisState.connect(redis_url)
 
 
 def open_projects(
@@ -102,11 +106,13 @@ class Collector:
         self.sender = Sender(database, bus, self.state, self.dispatch, config)
         self.watchdog = Watchdog(database, bus, config)
         self.telling = Telling(database, self.state, report)
+        self.forgetting = Forgetting(database, self.state)
         self._unsent = unsent
         self.rounds = [
             Round("sender", self.sender.run_once, 5.0, unsent),
             Round("watchdog", self.watchdog.run_once, watchdog_interval, asyncio.Event()),
             Round("telling", self.telling.run_once, 1.0, changed, pace=0.1),
+            Round("forgetting", self.forgetting.run_once, 3_600.0, asyncio.Event()),
         ]
 
     async def run(self, stop: asyncio.Event) -> None:

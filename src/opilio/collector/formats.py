@@ -87,7 +87,7 @@ def read(body: bytes, envelope: Envelope) -> Read:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Unreadable(f"cannot be decoded: {error}") from None
     if _is_analysis(message, envelope):
-        return _analysis(message)
+        return _analysis(message, envelope)
     if message.success is not UNSET:
         return _crawl_result(message, envelope, body)
     if message.status is not UNSET:
@@ -103,7 +103,7 @@ def _is_analysis(message: _Any, envelope: Envelope) -> bool:
     return told or (message.success_count is not UNSET and message.success is UNSET)
 
 
-def _analysis(message: _Any) -> Analysis:
+def _analysis(message: _Any, envelope: Envelope) -> Analysis:
     if message.task_type != ANALYZE_RESULT:
         raise Unreadable(f"task_type must be {ANALYZE_RESULT!r}, not {_shown(message.task_type)}")
     if not message.project_id or not message.job_id:
@@ -115,6 +115,7 @@ def _analysis(message: _Any) -> Analysis:
         job_id=_storable(message.job_id, "job_id"),
         success_count=message.success_count,
         error_count=message.error_count,
+        platform=_storable((message.platform or envelope.header("x-platform") or "").lower(), "platform"),
         violations=checks.of_analysis(message.batch_size, message.success_count, message.error_count),
     )
 
@@ -130,6 +131,7 @@ def _crawl_result(message: _Any, envelope: Envelope, body: bytes) -> Result:
     limit, stats = fallback(message.success, len(items)) if old else (message.limit_info, message.stats)
     assert limit is not None
     assert stats is not None
+    attempt = _attempt(message, envelope)
     told = message.error
     code, text = (told.code, told.message) if isinstance(told, ResultError) else (message.error_code, told)
     return Result(
@@ -143,9 +145,9 @@ def _crawl_result(message: _Any, envelope: Envelope, body: bytes) -> Result:
         total_found=limit.total_found,
         requested_limit=None if old else limit.requested_limit,
         platform_limited=limit.platform_limited,
-        attempt=_attempt(message, envelope),
+        attempt=attempt,
         cursor=_cursor(message),
-        digest=digest(body),
+        digest=digest(body) if attempt is None else "",
         code=None if message.success else _short(code),
         message=None if message.success else _short(text),
         violations=() if old else checks.of_result(message.success, limit, stats, _metas(items)),

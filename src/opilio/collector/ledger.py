@@ -22,7 +22,7 @@ class Ledger:
 
     async def settle(self, results: Sequence[Result], now: datetime) -> list[Decision | None]:
         """What becomes of each result's task, in the order given; None where no such task was dispatched."""
-        return await self._db.transact(lambda session: self._settle(session, results, now))
+        return await self._db.transact(lambda session: self._settle(session, results, now), hot=True)
 
     async def _settle(
         self, session: Session, results: Sequence[Result], now: datetime

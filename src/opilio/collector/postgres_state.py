@@ -24,7 +24,7 @@ class PostgresState:
         )
 
     async def count(self, tallies: Sequence[Tally]) -> list[Counted]:
-        return await self._db.transact(lambda session: self._count(session, tallies))
+        return await self._db.transact(lambda session: self._count(session, tallies), hot=True)
 
     async def _count(self, session: Session, tallies: Sequence[Tally]) -> list[Counted]:
         project_ids = sorted({tally.project_id for tally in tallies})
@@ -60,6 +60,9 @@ class PostgresState:
             await session.execute(sql.told_states, project_ids=project_ids, versions=versions)
 
         await self._db.transact(mark)
+
+    async def forget(self, project_ids: Sequence[str]) -> None:
+        await self._db.execute(sql.forget_counted, project_ids=list(project_ids))
 
     async def close(self) -> None:
         """Nothing of its own is open: the database belongs to the caller."""

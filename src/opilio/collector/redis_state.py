@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from importlib.resources import files
 from typing import Any
 
-from redis.asyncio import Redis
+import msgspec
+from redis.asyncio import BlockingConnectionPool, Redis
 from redis.exceptions import RedisError
 
 from opilio.collector.counting import Tally
@@ -19,7 +20,8 @@ from opilio.errors import Unavailable
 
 CHANGED = "opilio:projects:changed"
 _ANSWERS = {1: Counted.COUNTED, 0: Counted.REPEATED, -1: Counted.UNKNOWN}
-_MOST_AT_ONCE = 500  # tallies in one call: Lua unpacks no more than some thousand arguments
+_MOST_AT_ONCE = 1_000  # tallies in one call: nobody else is served while a script runs
+_encode = msgspec.json.Encoder().encode
 
 
 def hash_key(project_id: str) -> str:
@@ -42,7 +44,11 @@ class RedisState:
 
     @classmethod
     def connect(cls, url: str) -> "RedisState":
-        return cls(Redis.from_url(url, decode_responses=True, health_check_interval=30))
+        """Callers wait for one of a few connections, instead of being refused when all are taken."""
+        pool = BlockingConnectionPool.from_url(
+            url, max_connections=32, timeout=10, decode_responses=True, health_check_interval=30
+        )
+        return cls(Redis.from_pool(pool))
 
     def _script(self, name: str) -> Any:
         source = files("opilio.collector").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")
@@ -67,11 +73,9 @@ class RedisState:
 
     async def _call_count(self, pipe: Any, tallies: Sequence[Tally]) -> None:
         project_id = tallies[0].project_id
-        args: list[Any] = [project_id]
-        for tally in tallies:
-            args += [tally.identity, *tally.numbers]
+        told = _encode([(tally.identity, *tally.numbers) for tally in tallies])
         keys = [hash_key(project_id), counted_key(project_id), CHANGED]
-        await self._count(keys=keys, args=args, client=pipe)
+        await self._count(keys=keys, args=[project_id, told], client=pipe)
 
     async def read(self, project_id: str) -> ProjectState | None:
         with _reaching_redis():
@@ -98,6 +102,13 @@ class RedisState:
             for change in changes:
                 keys = [counted_key(change.project_id), CHANGED]
                 await self._told(keys=keys, args=[change.project_id, change.version], client=pipe)
+            await pipe.execute()
+
+    async def forget(self, project_ids: Sequence[str]) -> None:
+        with _reaching_redis():
+            pipe = self._redis.pipeline(transaction=False)
+            for project_id in project_ids:
+                pipe.unlink(counted_key(project_id))
             await pipe.execute()
 
     async def close(self) -> None:

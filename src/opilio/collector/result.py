@@ -42,7 +42,7 @@ class Result:
     platform_limited: bool
     attempt: int | None
     cursor: str
-    digest: str
+    digest: str  # of the body, where no attempt tells results apart
     code: str | None = None
     message: str | None = None
     violations: tuple[str, ...] = ()
@@ -71,11 +71,13 @@ class Analysis:
     job_id: str
     success_count: int
     error_count: int
+    platform: str = ""
     violations: tuple[str, ...] = ()
 
     @property
     def identity(self) -> str:
-        return shortened(f"analyze/{self.job_id}")
+        """Two platforms have a batch of the same name: where the platform is told, it tells them apart."""
+        return shortened(f"analyze/{self.platform}/{self.job_id}")
 
 
 def digest(body: bytes) -> str:

@@ -32,6 +32,8 @@ class Watchdog:
         """The deadlines move on only if the results are safely on the bus."""
         timeout = self._config.task_timeout.total_seconds()
         rows = await session.fetch(sql.overdue_tasks, most=self._batch, timeout=timeout)
+        if not rows:
+            return 0
         await self._bus.publish_many([self._result(row) for row in rows])
         for row in rows:
             measures.TIMED_OUT.labels(row["platform"]).inc()

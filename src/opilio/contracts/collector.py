@@ -99,7 +99,7 @@ class FlatResult(msgspec.Struct, kw_only=True, omit_defaults=True):
     metrics: dict[str, Any] = {}
     error_code: str | None = None
     error_message: str | None = None
-    attempt: Attempt = 1
+    attempt: Attempt | None = None
     emitted_at: datetime | None = None
 
 
@@ -112,6 +112,7 @@ class AnalyzeResult(msgspec.Struct, kw_only=True):
     batch_size: Count
     success_count: Count
     error_count: Count
+    platform: str | msgspec.UnsetType = msgspec.UNSET  # both platforms have a batch 1 of the same job
 
 
 class CollectedBatch(msgspec.Struct, kw_only=True, omit_defaults=True):

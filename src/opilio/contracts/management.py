@@ -171,6 +171,9 @@ class Stats(msgspec.Struct, kw_only=True):
     hosts_cooling: int
     bots_alive: int
     outbox: int
+    outbox_age_seconds: float
+    webhooks_waiting: int
+    dead_letters: int
     exact: bool
     at: datetime
 

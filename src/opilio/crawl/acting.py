@@ -6,9 +6,10 @@ from uuid import UUID
 
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.clock import Clock
+from opilio.crawl.endings import give_back, lock_steps
 from opilio.crawl.job import Cause, State, apply
 from opilio.crawl.ledger import QUERIES, Ledger, Step
-from opilio.crawl.settling import Settling, give_back, lock_steps
+from opilio.crawl.settling import Settling
 from opilio.errors import Refused
 
 _CAUSES = {"reset": Cause.RESET, "expire": Cause.EXPIRE, "release": Cause.RELEASE}

@@ -10,7 +10,7 @@ _LONGEST_COOLING = timedelta(hours=1)
 _LONGEST_ASKED = timedelta(days=1)
 _FORGIVEN_AFTER = timedelta(minutes=30)
 # How soon the gate of a host at its cap is looked at again if no lock of it ends: a safety net, not the way.
-PROBE = timedelta(seconds=30)
+PROBE = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True)

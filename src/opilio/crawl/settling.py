@@ -2,10 +2,10 @@
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import UUID
 
 import msgspec
@@ -16,12 +16,24 @@ from opilio.contracts import events
 from opilio.contracts.bot_api import DoneAnswer, FailedAnswer, HeartbeatAnswer, ReleaseAnswer, RetryAnswer
 from opilio.contracts.codes import ErrorCode, worth_retrying
 from opilio.crawl import retry, submission
-from opilio.crawl.history import Values, changes, remembered
+from opilio.crawl.bench import Bench, standing_of
+from opilio.crawl.endings import (
+    attempt_of,
+    completed,
+    failed,
+    free_host,
+    give_back,
+    last_values,
+    lock_steps,
+    returned,
+    spoken,
+)
+from opilio.crawl.history import changes, remembered
 from opilio.crawl.job import MAX_EXTENSION, State
-from opilio.crawl.ledger import QUERIES, Finish, LateResult, Ledger, Result, Return, Step
+from opilio.crawl.ledger import QUERIES, Finish, LateResult, Ledger, Result, Step
 from opilio.crawl.politeness import cool_down
-from opilio.crawl.retry import Attempt, Chance, Verdict
-from opilio.crawl.submission import Accepted, Claim, Judgement, Late, PastLock, Repeated, Standing, Submission
+from opilio.crawl.retry import Chance
+from opilio.crawl.submission import Accepted, Claim, Judgement, Late, Repeated, Submission
 from opilio.errors import Refused
 from opilio.ids import uuid7
 
@@ -98,7 +110,7 @@ class Settling:
         return await self._db.transact(work, hot=True)
 
     def _settle(
-        self, ledger: Ledger, bench: "Bench", sent: Submission, result_id: UUID, blob: str | None
+        self, ledger: Ledger, bench: Bench, sent: Submission, result_id: UUID, blob: str | None
     ) -> Answer:
         match bench.judge(sent.claim):
             case Accepted():
@@ -109,7 +121,7 @@ class Settling:
             case Repeated(answer):
                 return Answer(data=answer.encode())
             case Late(refusal):
-                ledger.late.append(LateResult(sent.claim, refusal.message, _spoken(sent), bench.now))
+                ledger.late.append(LateResult(sent.claim, refusal.message, spoken(sent), bench.now))
                 return Answer(refusal=refusal)
             case Refused() as refusal:
                 return Answer(refusal=refusal)
@@ -119,10 +131,10 @@ class Settling:
     ) -> Answer:
         verdict = retry.succeed(attempt_of(row), row["at"], self._chance())
         assert verdict.next_run_at is not None
-        before = _last_values(row)
+        before = last_values(row)
         changed = changes(before, sent.values)
         ledger.changed += [(row, change) for change in changed]
-        ledger.freed_hosts.add(row["host_id"])
+        free_host(ledger, row)
         answer = DoneAnswer(
             result_id=result_id,
             job_id=row["job_id"],
@@ -138,7 +150,7 @@ class Settling:
                 by=f"bot:{sent.claim.bot_id}",
                 reason="result accepted",
                 event_type=events.JOB_COMPLETED,
-                event=_completed(row, sent, result_id, [change.field for change in changed]),
+                event=completed(row, sent, result_id, [change.field for change in changed]),
                 last_data=remembered(before, sent.values),
                 result=Result(
                     result_id=result_id,
@@ -162,7 +174,7 @@ class Settling:
         verdict = retry.fail(attempt_of(row), now, self._chance(), sent.error_code, wait)
         by = f"bot:{sent.claim.bot_id}"
         why = f"{sent.error_code or 'failure'}: {sent.error_msg or 'no message'}"
-        ledger.freed_hosts.add(row["host_id"])
+        free_host(ledger, row)
         if verdict.retried:
             body = _encode(
                 RetryAnswer(
@@ -173,7 +185,7 @@ class Settling:
                 )
             )
             ledger.steps += lock_steps(row, State.PENDING, now, by, why, sent.claim.digest, body)
-            ledger.returned.append(_return(row, verdict, sent.error_msg, sent.error_code))
+            ledger.returned.append(returned(row, verdict, sent.error_msg, sent.error_code))
             return Answer(data=body, state=State.PENDING)
         assert verdict.next_run_at is not None
         hopeless = not worth_retrying(sent.error_code)
@@ -193,7 +205,7 @@ class Settling:
                 by=by,
                 reason=why,
                 event_type=events.JOB_FAILED,
-                event=_failed(row, verdict, sent.error_msg, sent.error_code),
+                event=failed(row, verdict, sent.error_msg, sent.error_code),
                 error=sent.error_msg,
                 error_code=sent.error_code,
                 digest=sent.claim.digest,
@@ -256,7 +268,7 @@ class Settling:
 
         return await self._db.transact(work, hot=True)
 
-    def _release(self, ledger: Ledger, bench: "Bench", claim: Claim) -> Answer:
+    def _release(self, ledger: Ledger, bench: Bench, claim: Claim) -> Answer:
         judgement = bench.judge(claim)
         if not isinstance(judgement, Accepted):
             return (
@@ -298,12 +310,12 @@ class Settling:
         now: datetime = row["at"]
         verdict = retry.expire(attempt_of(row), now, self._chance())
         reason = f"{why} after {row['lock_ttl_seconds']:g} s ({row['locked_by']})"
-        ledger.freed_hosts.add(row["host_id"])
+        free_host(ledger, row)
         if verdict.retried:
             ledger.steps += lock_steps(row, State.EXPIRED, now, by, reason)
             again = f"retry {verdict.retry_count} of {row['max_retries']}"
             ledger.steps.append(Step(row["job_id"], State.EXPIRED, State.PENDING, now, by, again))
-            ledger.returned.append(_return(row, verdict, reason, None))
+            ledger.returned.append(returned(row, verdict, reason, None))
             return
         ledger.finished.append(
             Finish(
@@ -312,7 +324,7 @@ class Settling:
                 by=by,
                 reason=reason,
                 event_type=events.JOB_FAILED,
-                event=_failed(row, verdict, reason, row["last_error_code"]),
+                event=failed(row, verdict, reason, row["last_error_code"]),
                 error=reason,
             )
         )
@@ -322,7 +334,7 @@ class Settling:
     async def _take(self, session: Session, job_ids: Sequence[UUID]) -> list[Row]:
         return await session.fetch(QUERIES.take_jobs, job_ids=list(job_ids), now=self._clock.now())
 
-    async def _bench(self, session: Session, claims: Sequence[Claim]) -> "Bench":
+    async def _bench(self, session: Session, claims: Sequence[Claim]) -> Bench:
         """Loads all that a judgement needs; the history only where a claim is not simply the holder's."""
         rows = {row["job_id"]: row for row in await self._take(session, [c.job_id for c in claims])}
         now = next((row["at"] for row in rows.values()), None)
@@ -342,35 +354,6 @@ class Settling:
         return Chance(self._jitter, random.random())
 
 
-@dataclass(slots=True)
-class Bench:
-    """The facts before which claims are judged."""
-
-    now: datetime
-    rows: dict[UUID, Row]
-    jobs: dict[UUID, Standing]
-    past: dict[UUID, list[PastLock]]
-
-    async def recall(self, session: Session, job_ids: Iterable[UUID]) -> None:
-        ids = list(job_ids)
-        for row in await session.fetch(QUERIES.take_ended, job_ids=ids):
-            self.jobs[row["job_id"]] = Standing(
-                State(row["status"]),
-                row["locked_by"],
-                row["lock_token"],
-                row["locked_until"],
-                row["digest"],
-                row["answer"],
-            )
-        for row in await session.fetch(QUERIES.past_locks, job_ids=ids):
-            self.past[row["job_id"]].append(
-                PastLock(row["bot_id"], row["lock_token"], row["taken"], row["digest"], row["answer"])
-            )
-
-    def judge(self, claim: Claim) -> Judgement:
-        return submission.judge(claim, self.jobs.get(claim.job_id), self.past[claim.job_id], self.now)
-
-
 def _turns(submissions: Sequence[Submission]) -> list[list[int]]:
     """Positions, cut so that no job stands twice in one turn."""
     turns: list[list[int]] = []
@@ -384,70 +367,6 @@ def _turns(submissions: Sequence[Submission]) -> list[list[int]]:
     return turns
 
 
-def standing_of(row: Row) -> Standing:
-    state = State.LOCKED if row["place"] == "locked" else State.PENDING
-    return Standing(state, row["locked_by"], row["lock_token"], row["locked_until"])
-
-
-def attempt_of(row: Row) -> Attempt:
-    return Attempt(
-        base_priority=row["base_priority"],
-        retry_count=row["retry_count"],
-        max_retries=0 if row["deleted_at"] else row["max_retries"],  # nobody waits for a deleted policy
-        frequency=timedelta(hours=row["frequency_hours"]),
-        retry_backoff=timedelta(minutes=row["retry_backoff_minutes"]),
-        failure_count=row["failure_count"],
-        error_rate=row["error_rate"],
-    )
-
-
-def give_back(
-    ledger: Ledger,
-    row: Row,
-    now: datetime,
-    by: str,
-    reason: str,
-    digest: bytes | None = None,
-    answer: bytes | None = None,
-    *,
-    afresh: bool = False,
-) -> None:
-    """A locked job returns to the queue at once; `afresh` forgives its retries."""
-    ledger.steps += lock_steps(row, State.PENDING, now, by, reason, digest, answer)
-    retries = 0 if afresh else row["retry_count"]
-    priority = row["base_priority"] if afresh else row["priority"]
-    ledger.returned.append(Return(row["job_id"], priority, retries, now))
-    ledger.freed_hosts.add(row["host_id"])
-
-
-def lock_steps(
-    row: Row,
-    to: State,
-    now: datetime,
-    by: str,
-    reason: str,
-    digest: bytes | None = None,
-    answer: bytes | str | None = None,
-) -> list[Step]:
-    """The lock and its end, as the timeline will tell them once the row has forgotten."""
-    job_id, bot = row["job_id"], row["locked_by"]
-    return [
-        Step(job_id, State.PENDING, State.LOCKED, row["locked_at"], f"bot:{bot}", "pulled"),
-        Step(job_id, State.LOCKED, to, now, by, reason, bot, row["lock_token"], digest, answer),
-    ]
-
-
-def _return(row: Row, verdict: Verdict, error: str | None, code: str | None) -> Return:
-    assert verdict.run_at is not None
-    return Return(row["job_id"], verdict.priority, verdict.retry_count, verdict.run_at, error, code)
-
-
-def _last_values(row: Row) -> Values:
-    return Values(
-        row["last_price"], row["last_currency"], row["last_title"], row["last_in_stock"], row["last_data"]
-    )
-
-
 def _refused(judgement: Judgement) -> Answer:
     match judgement:
         case Late(refusal) | (Refused() as refusal):
@@ -456,56 +375,3 @@ def _refused(judgement: Judgement) -> Answer:
             return Answer(
                 refusal=Refused("invalid_state", "the lock changed while this was under way; ask again")
             )
-
-
-def _spoken(sent: Submission) -> dict[str, Any]:
-    """A late submission as a person will read it."""
-    return {
-        "success": sent.success,
-        "price": sent.values.price,
-        "currency": sent.values.currency,
-        "title": sent.values.title,
-        "in_stock": sent.values.in_stock,
-        "data": sent.data,
-        "html_hash": sent.html_hash,
-        "raw_html": sent.raw_html,
-        "crawl_duration": sent.crawl_duration,
-        "error_msg": sent.error_msg,
-        "error_code": sent.error_code,
-    }
-
-
-def _completed(row: Row, sent: Submission, result_id: UUID, changed: list[str]) -> events.JobCompleted:
-    return events.JobCompleted(
-        job_id=row["job_id"],
-        policy_id=row["policy_id"],
-        result_id=result_id,
-        url=row["url"],
-        price=sent.values.price,
-        currency=sent.values.currency,
-        title=sent.values.title,
-        in_stock=sent.values.in_stock,
-        data=dict(sent.data) if sent.data else None,
-        html_hash=sent.html_hash,
-        crawl_duration=sent.crawl_duration,
-        crawled_at=row["at"],
-        bot_id=sent.claim.bot_id,
-        changed=changed,
-    )
-
-
-def _failed(row: Row, verdict: Verdict, error: str | None, code: str | None) -> events.JobFailed:
-    assert verdict.next_run_at is not None
-    return events.JobFailed(
-        job_id=row["job_id"],
-        policy_id=row["policy_id"],
-        url=row["url"],
-        reason="expired" if verdict.state is State.EXPIRED else "failed",
-        error_code=code,
-        error_msg=error,
-        retry_count=row["retry_count"],
-        max_retries=row["max_retries"],
-        failure_count=verdict.failure_count,
-        policy_next_run=verdict.next_run_at,
-        bot_id=row["locked_by"],
-    )

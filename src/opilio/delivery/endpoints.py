@@ -26,7 +26,6 @@ from opilio.delivery import address, filters, signature
 from opilio.delivery.cursor import page_of, parse_uuid
 from opilio.delivery.event import envelope
 from opilio.delivery.health import Meaning
-from opilio.delivery.posting import Post
 from opilio.delivery.routing import sql
 from opilio.errors import Invalid, NotFound
 from opilio.netguard import PUBLIC_ONLY, AllowList
@@ -201,6 +200,8 @@ class Webhooks:
             data=msgspec.json.encode(data).decode(),
         )
         secrets = [secret for secret in (row["secret"], row["old_secret"]) if secret]
+        from opilio.delivery.posting import Post  # noqa: PLC0415 - an HTTP client that only this needs
+
         async with Post(self._allow) as post:
             answer = await post.send(
                 row["url"], body, signature.headers(str(event_id), datetime.now(UTC), body, secrets)

@@ -15,7 +15,8 @@ import httpx2
 from opilio import __version__
 from opilio.delivery.health import Answer
 from opilio.delivery.retry import parse_retry_after
-from opilio.netguard import AllowList, GuardedTransport
+from opilio.guarded_http import GuardedTransport
+from opilio.netguard import AllowList
 
 KEPT_OF_ANSWER = 1024
 _READ_AT_MOST = 64 * 1024  # more than that is not worth keeping the connection for

@@ -257,6 +257,9 @@ class CrawlInsights:
             hosts_cooling=overview["hosts_cooling"],
             bots_alive=overview["bots_alive"],
             outbox=overview["outbox"],
+            outbox_age_seconds=max(0.0, overview["outbox_age"]),
+            webhooks_waiting=overview["webhooks"],
+            dead_letters=overview["dead_letters"],
             exact=exact,
             at=overview["at"],
         )

@@ -12,7 +12,7 @@ from opilio.adapters.postgres import Database, Row, load_queries
 _Q = load_queries("opilio.insights")
 _COUNT_EXACTLY = 100_000
 RETRY_BUCKETS = ("0", "1", "2", "3", "4", "5+")
-DURATION_BUCKETS = ("< 0.5 s", "< 1 s", "< 2 s", "< 5 s", "< 10 s", "< 30 s", "< 60 s", "≥ 60 s")
+DURATION_BUCKETS = ("< 0.5", "< 1", "< 2", "< 5", "< 10", "< 30", "< 60", "60+")
 # Span and step of the charts: never more than a few hundred points.
 SPANS = {
     "1h": (timedelta(hours=1), timedelta(minutes=1)),
@@ -186,9 +186,11 @@ class Figures:
     async def policies(self, chosen: PolicyFilter, *, sort: str, page: int, size: int) -> list[Row]:
         """A page of policies and one row more, if there is one."""
         fields = msgspec.structs.asdict(chosen)
-        return await self._db.fetch(
-            _Q.policy_list, sort=sort, most=size + 1, skip=(page - 1) * size, **fields
-        )
+        async with self._db.transaction() as session:
+            await session.execute(_Q.plan_for_these_values)
+            return await session.fetch(
+                _Q.policy_list, sort=sort, most=size + 1, skip=(page - 1) * size, **fields
+            )
 
     async def policy_ids(self, chosen: PolicyFilter, choice: Choice, most: int) -> list[UUID]:
         fields = msgspec.structs.asdict(chosen) | msgspec.structs.asdict(choice)

@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from opilio.access.entry import Entry
 from opilio.adapters.blobs import PageStore, open_store
 from opilio.adapters.local_bus import LocalBus
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
-from opilio.adapters.rabbitmq import RabbitBus
 from opilio.clock import Clock
 from opilio.collector.collector import open_projects
 from opilio.collector.projects import Projects
@@ -22,7 +22,7 @@ from opilio.crawl.retention import Retention
 from opilio.crawl.scheduling import Scheduling
 from opilio.crawl.settling import Settling
 from opilio.delivery import address
-from opilio.delivery.dead_letters import DeadLetters
+from opilio.delivery.dead_letters import DeadLetters, Forget
 from opilio.delivery.endpoints import Webhooks
 from opilio.delivery.events import Events
 from opilio.delivery.routing import Route, to_broker, to_local_bus
@@ -31,6 +31,9 @@ from opilio.insights.crawl import CrawlInsights
 from opilio.insights.dashboard import Figures, SavedViews
 from opilio.insights.projects import ProjectInsights
 from opilio.runtime.settings import Settings
+
+if TYPE_CHECKING:
+    from opilio.adapters.rabbitmq import RabbitBus
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,7 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
         insights=CrawlInsights(database, rules=rules, fleet=fleet),
         webhooks=Webhooks(database, allow=settings.webhook_allow, clock=clock),
         events=Events(database),
-        dead_letters=DeadLetters(database, route_to_bus(settings, database)),
+        dead_letters=DeadLetters(database, route_to_bus(settings, database), _forget(settings)),
         projects=open_projects(
             database,
             settings.collector,
@@ -121,17 +124,39 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
 
 
 @asynccontextmanager
-async def open_bus(settings: Settings, database: Database) -> AsyncIterator[LocalBus | RabbitBus]:
+async def open_bus(settings: Settings, database: Database) -> AsyncIterator["LocalBus | RabbitBus"]:
     """RabbitMQ where it is configured, else the tables of the database."""
     bus: LocalBus | RabbitBus
     if settings.amqp_url is not None:
-        bus = await RabbitBus.connect(settings.amqp_url, settings.topology)
+        bus = _rabbit(settings.amqp_url, settings)  # connects when it is first used, and waits
     else:
         bus = await LocalBus.connect(database, settings.topology)
     try:
         yield bus
     finally:
         await bus.close()
+
+
+def _rabbit(url: str, settings: Settings) -> "RabbitBus":
+    from opilio.adapters.rabbitmq import RabbitBus  # noqa: PLC0415 - most processes never need it
+
+    return RabbitBus(url, settings.topology)
+
+
+def _forget(settings: Settings) -> Forget | None:
+    """Takes a dead letter that was sent again out of the broker's own queue too."""
+    url = settings.amqp_url
+    if url is None:
+        return None
+
+    async def forget(queue: str, dead_letter_id: str) -> bool:
+        bus = _rabbit(url, settings)
+        try:
+            return await bus.remove(queue, dead_letter_id)
+        finally:
+            await bus.close()
+
+    return forget
 
 
 def route_to_bus(settings: Settings, database: Database) -> Route:

@@ -1,4 +1,4 @@
-"""The demo of `opilio up`: a shop on loopback, policies for its pages, and a bot that crawls them.
+"""The demo of `opilio up`: a shop on loopback with a bot that crawls it, and a project on simulated platforms.
 
 It begins on a fresh data directory only, stays with it, and goes with `opilio demo remove`.
 """
@@ -12,6 +12,7 @@ from uuid import UUID
 
 import structlog
 
+from opilio.contracts.projects import ProjectInput
 from opilio.crawl.importing import import_rows, read_values
 from opilio.crawl.policies import Policies
 from opilio.demo import DEMO_LABELS, DemoShop, demo_policies, serving_shop
@@ -22,6 +23,13 @@ from opilio.runtime.supervisor import Command
 
 BOT = "demo-bot"
 _LABEL = next(iter(DEMO_LABELS.items()))
+_PROJECT = ProjectInput(
+    project_id="demo",
+    brand_name="Trà sữa",
+    brand_keywords=["trà sữa", "trà đào"],
+    competitor_keywords=["cà phê sữa", "cold brew"],
+    limit_per_keyword=40,
+)
 _log = structlog.get_logger(__name__)
 
 
@@ -37,7 +45,10 @@ async def start_demo(opilio: Opilio, url: str) -> list[Command]:
     if not _is_free(port):
         _log.warning("demo.port_taken", port=port, remedy="end what holds it, or run `opilio demo remove`")
         return []
+    here = {"OPILIO_DATA_DIR": str(opilio.settings.data_dir), "OPILIO_DATABASE_URL": opilio.database.url}
+    crawlers = (sys.executable, "-m", "opilio", "crawler", "simulate", "--json")
     return [
+        Command("demo-crawlers", crawlers, here),
         Command("demo-shop", (sys.executable, "-m", "opilio.demo", str(port))),
         Command("demo-bot", _bot_words(url, shop), {"OPILIO_BOT_TOKEN": await _fresh_token(opilio)}),
     ]
@@ -66,6 +77,7 @@ async def _begin(opilio: Opilio, note: Path) -> None:
     policies = Policies(opilio.database, allow=parse_allow(shop.allow))
     async for _ in import_rows(policies, read_values(demo_policies(shop.address, shop.busy_address))):
         pass
+    await opilio.projects.create(_PROJECT, by="demo")
     await asyncio.to_thread(note.write_text, json.dumps(addresses), encoding="utf-8")
 
 

@@ -101,6 +101,9 @@ READ = (
     _gauge("hosts_cooling", "Hosts that asked to be left alone for a while."),
     _gauge("bots_alive", "Bots that pulled within the last two minutes."),
     _gauge("outbox_backlog", "Events that wait to be delivered."),
+    _gauge("outbox_age_seconds", "For how long the oldest event has been waiting."),
+    _gauge("webhook_backlog", "Deliveries to webhooks that wait, retries included."),
+    _gauge("dead_letters", "Messages and deliveries that were given up and wait for a person."),
     _gauge("database_up", "1 while PostgreSQL answers, else 0."),
     _gauge("opilio_build_info", "Always 1; its label is the version.", "version"),
 )
@@ -196,6 +199,9 @@ def _figures(stats: Stats) -> dict[str, Any]:
         "hosts_cooling": stats.hosts_cooling,
         "bots_alive": stats.bots_alive,
         "outbox_backlog": stats.outbox,
+        "outbox_age_seconds": stats.outbox_age_seconds,
+        "webhook_backlog": stats.webhooks_waiting,
+        "dead_letters": stats.dead_letters,
     }
 
 

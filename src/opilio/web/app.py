@@ -20,6 +20,7 @@ from opilio.runtime.logging import configure_logging
 from opilio.runtime.settings import load_settings
 from opilio.web.api import MANAGEMENT
 from opilio.web.bot_api import BOT_API
+from opilio.web.dashboard.frame import show_fault, wants_html
 from opilio.web.dashboard.serving import dashboard_routes, serve_dashboard
 from opilio.web.desk import Desk
 from opilio.web.documents import document_routes
@@ -147,9 +148,8 @@ def _refused(_request: AnyRequest, error: Refused) -> Response[bytes]:
 
 def _http_error(request: AnyRequest, error: HTTPException) -> Response[bytes]:
     if isinstance(error, NotFoundException):
-        return refuse(
-            Refused("not_found", f"there is nothing at {request.url.path}; /schema lists what there is")
-        )
+        missing = Refused("not_found", f"there is nothing at {request.url.path}; /schema lists what there is")
+        return show_fault(request, missing) if wants_html(request) else refuse(missing)
     if isinstance(error, MethodNotAllowedException):
         allow = next((value for name, value in (error.headers or {}).items() if name.lower() == "allow"), "")
         refusal = Refused("method_not_allowed", f"{request.method} is not possible here; possible: {allow}")
@@ -164,7 +164,8 @@ def _crashed(request: AnyRequest, error: Exception) -> Response[bytes]:
     if isinstance(error, asyncpg.TooManyConnectionsError | asyncpg.QueryCanceledError | TimeoutError):
         return refuse(Refused("unavailable", "the server is busy; ask again"), {"retry-after": "2"})
     _log.exception("a request failed", path=request.url.path, exc_info=error)
-    return refuse(Refused("internal_error", "something went wrong here; the log tells more"))
+    fault = Refused("internal_error", "something went wrong here; the log tells more")
+    return show_fault(request, fault) if wants_html(request) else refuse(fault)
 
 
 def _outermost(app: ASGIApp) -> ASGIApp:

@@ -11,8 +11,8 @@ from opilio.analytics.words.files import lines_of
 _SLOT = re.compile(r"\{(\w+)\}")
 SENTIMENTS = ("negative", "neutral", "positive")
 _DRESSED = 0.5
-# English stands in one domain of many, and has frames of its own beside the mixed ones.
-_MORE_ENGLISH, _OWN_FRAMES = 2, 12
+_OWN = 0.6
+_MORE_ENGLISH = 2  # one domain of many, for half of the languages
 _KINDS = {"s": "subjects", "p": "positive", "n": "negative", "u": "neutral"}
 
 
@@ -61,8 +61,9 @@ class Generator:
         for _ in range(count):
             for sentiment in SENTIMENTS:
                 domain = self._draw.choice(self._names_of_domains)
-                frames = self._frames[sentiment] + self._frames.get(f"{sentiment}_{domain}", []) * _OWN_FRAMES
-                text = self._fill(self._draw.choice(frames), self._domains[domain])
+                text = self._fill(
+                    self._draw.choice(self._frames_for(sentiment, domain)), self._domains[domain]
+                )
                 yield Example(self._dress(text), sentiment, None)
 
     def intents(self, count: int) -> Iterator[Example]:
@@ -70,6 +71,11 @@ class Generator:
             for intent, frames in self._intents.items():
                 domain = self._domains[self._draw.choice(self._names_of_domains)]
                 yield Example(self._dress(self._fill(self._draw.choice(frames), domain)), None, intent)
+
+    def _frames_for(self, sentiment: str, domain: str) -> list[str]:
+        """A domain that has frames of its own is spoken of half in them, half in everybody's."""
+        own = self._frames.get(f"{sentiment}_{domain}")
+        return own if own and self._draw.random() < _OWN else self._frames[sentiment]
 
     def _dress(self, text: str) -> str:
         """Small words that say nothing, put around every feeling alike, so that no model takes them for one."""

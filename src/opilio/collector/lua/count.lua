@@ -1,21 +1,18 @@
 -- Adds tallies to one project: dedupe, counters, legacy fields, the move to DONE, all in this one step.
 -- KEYS: the project's hash, the set of counted identities, the set of changed projects.
--- ARGV: project id, then for each tally its identity and seven numbers in the order of `counters`.
+-- ARGV: project id, then the tallies as JSON: for each its identity and seven numbers in the order of `counters`.
 -- Answers for each tally: 1 counted, 0 repeated, -1 no such project.
 local counters = {'tasks_done', 'tasks_errors', 'items_actual', 'items_errors',
                   'analyze_total', 'analyze_done', 'analyze_errors'}
 local answers, fresh, sums = {}, false, {0, 0, 0, 0, 0, 0, 0}
+local known = redis.call('EXISTS', KEYS[1]) == 1
 
-if redis.call('EXISTS', KEYS[1]) == 0 then
-  for i = 2, #ARGV, 8 do answers[#answers + 1] = -1 end
-  return answers
-end
-for i = 2, #ARGV, 8 do
-  local added = redis.call('SADD', KEYS[2], ARGV[i])
-  answers[#answers + 1] = added
+for i, tally in ipairs(cjson.decode(ARGV[2])) do
+  local added = known and redis.call('SADD', KEYS[2], tally[1]) or -1
+  answers[i] = added
   if added == 1 then
     fresh = true
-    for n = 1, 7 do sums[n] = sums[n] + tonumber(ARGV[i + n]) end
+    for n = 1, 7 do sums[n] = sums[n] + tally[n + 1] end
   end
 end
 if not fresh then return answers end

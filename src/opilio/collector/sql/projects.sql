@@ -134,3 +134,13 @@ select project_id, webhook_url, finished_at, now() as at from project where proj
 -- name: only_one_tells
 -- One process tells at a time; the others would say the same.
 select pg_try_advisory_xact_lock(hashtext('opilio.collector.telling'));
+
+-- name: finished_projects
+-- Projects done for so long that nothing of theirs can still be under way.
+select project_id from project
+where finished_at < now() - make_interval(secs => :age) and not forgotten
+order by finished_at limit :most
+for update skip locked;
+
+-- name: mark_forgotten
+update project set forgotten = true where project_id = any(:project_ids::text[]);

@@ -53,6 +53,9 @@ select project_id, version, status, tasks_total, tasks_done, tasks_errors, items
        analyze_total, analyze_done, analyze_errors, crawl_total, crawl_done, crawl_errors
 from project_state where version > told_version limit :most;
 
+-- name: forget_counted
+delete from counted_result where project_id = any(:project_ids::text[]);
+
 -- name: told_states
 update project_state s set told_version = t.version
 from unnest(:project_ids::text[], :versions::bigint[]) t(project_id, version)

@@ -119,12 +119,13 @@ order by h.name limit :most::int;
 -- name: bots
 -- Bots by id, with what they hold and did in the last day.
 select b.bot_id, b.capabilities, b.last_seen_at,
-  (select count(*) from job_active j where j.place = 'locked' and j.locked_by = b.bot_id)::int as locked,
+  coalesce(h.held, 0)::int as locked,
   (select count(*) from bot_token t where t.bot_id = b.bot_id and t.revoked_at is null)::int as tokens,
   coalesce(a.pulls, 0)::int as pulls_24h, coalesce(a.pulled, 0)::int as pulled_24h, coalesce(a.done, 0)::int as done_24h,
   coalesce(a.failed, 0)::int as failed_24h, coalesce(a.late, 0)::int as late_24h,
   (a.duration / nullif(a.done, 0))::float8 as mean_duration_seconds
 from bot b
+left join (select j.locked_by, count(*) as held from job_active j where j.place = 'locked' group by 1) h on h.locked_by = b.bot_id
 left join lateral (
   select sum(x.pulls) as pulls, sum(x.pulled) as pulled, sum(x.done) as done, sum(x.failed) as failed, sum(x.late) as late,
          sum(x.duration_seconds) as duration
@@ -185,6 +186,10 @@ select
   (select count(*) from host h where h.cooling_until > now())::int as hosts_cooling,
   (select count(*) from bot b where b.last_seen_at > now() - interval '2 minutes')::int as bots_alive,
   (select count(*) from (select 1 from outbox limit 100000) o)::int as outbox,
+  coalesce(extract(epoch from now() - (select o.occurred_at from outbox o order by o.seq limit 1)), 0)::float8 as outbox_age,
+  (select count(*) from (select 1 from webhook_delivery d where d.head limit 100000) x)::int
+    + (select count(*) from (select 1 from webhook_delivery d where d.state = 'pending' and not d.head limit 100000) x)::int as webhooks,
+  (select count(*) from (select 1 from dead_letter d where d.replayed_at is null limit 100000) x)::int as dead_letters,
   now() as at;
 
 -- name: queue_depths

@@ -1,29 +1,37 @@
 -- The dashboard's lists: the same filters choose what is shown, what is counted and what a bulk action touches.
 
+-- name: plan_for_these_values
+-- A filter that is not said must cost nothing: the planner is to see the values, each time.
+set local plan_cache_mode = force_custom_plan;
+
 -- name: policy_list
--- Policies by a chosen order, a page at a time. An order that is not chosen is a constant to the planner: newest first
--- is read from the index.
+-- Policies by a chosen order, a page at a time. Rows are chosen first, on narrow columns, and filled in afterwards. An
+-- order that is not chosen is a constant to the planner: newest, by priority and by URL are read from an index.
+with chosen as materialized (
+  select p.policy_id, row_number() over () as place from (
+    select p.policy_id from policy p join policy_state s on s.policy_id = p.policy_id
+    where p.deleted_at is null
+      and (:enabled::boolean is null or s.enabled = :enabled::boolean)
+      and (:host::text is null or p.host_id = (select x.host_id from host x where x.name = :host::text))
+      and (:q::text is null or position(lower(:q::text) in lower(p.url)) > 0)
+      and (:queue::text is null or p.job_queue = :queue::text)
+      and (:is_hot::boolean is null or p.hot = :is_hot::boolean)
+      and (:failing::boolean is null or (s.failure_count > 0) = :failing::boolean)
+      and (:due::boolean is null or (s.next_run_at <= now()) = :due::boolean)
+      and (:label_key::text is null or p.labels ->> :label_key::text = :label_value::text)
+    order by
+      case when :sort::text = 'next' then s.next_run_at end,
+      case when :sort::text = 'priority' then p.priority end desc,
+      case when :sort::text = 'failures' then s.failure_count end desc,
+      case when :sort::text = 'url' then p.url end,
+      p.policy_id desc
+    limit :most::int offset :skip::int) p)
 select p.policy_id as id, p.url, h.name as host, s.enabled, p.frequency_hours, p.priority, p.job_queue as queue, p.hot, p.labels,
        s.next_run_at, s.last_success_at, s.last_failed_at, s.failure_count, s.error_rate, s.last_price, s.last_currency, s.last_title,
        s.last_in_stock, h.cooling_until, j.job_id, j.place, j.locked_by
-from policy p join policy_state s on s.policy_id = p.policy_id join host h on h.host_id = p.host_id
-left join job_active j on j.policy_id = p.policy_id
-where p.deleted_at is null
-  and (:enabled::boolean is null or s.enabled = :enabled::boolean)
-  and (:host::text is null or p.host_id = (select x.host_id from host x where x.name = :host::text))
-  and (:q::text is null or position(lower(:q::text) in lower(p.url)) > 0)
-  and (:queue::text is null or p.job_queue = :queue::text)
-  and (:is_hot::boolean is null or p.hot = :is_hot::boolean)
-  and (:failing::boolean is null or (s.failure_count > 0) = :failing::boolean)
-  and (:due::boolean is null or (s.next_run_at <= now()) = :due::boolean)
-  and (:label_key::text is null or p.labels ->> :label_key::text = :label_value::text)
-order by
-  case when :sort::text = 'next' then s.next_run_at end,
-  case when :sort::text = 'priority' then p.priority end desc,
-  case when :sort::text = 'failures' then s.failure_count end desc,
-  case when :sort::text = 'url' then p.url end,
-  p.policy_id desc
-limit :most::int offset :skip::int;
+from chosen c join policy p on p.policy_id = c.policy_id join policy_state s on s.policy_id = c.policy_id
+join host h on h.host_id = p.host_id left join job_active j on j.policy_id = c.policy_id
+order by c.place;
 
 -- name: policy_ids
 -- The ids of the policies that a filter chooses, oldest first, for a bulk action and for its preview.

@@ -206,6 +206,18 @@ def _away(words: Words, error: Exception) -> Response[Any]:
     return response
 
 
+def wants_html(request: AnyRequest) -> bool:
+    """A person in front of a browser, not a program."""
+    return "text/html" in request.headers.get("accept", "") and not request.url.path.startswith("/api/")
+
+
+def show_fault(request: AnyRequest, refusal: Refused) -> Response[Any]:
+    """What went wrong, outside of any page: a page that does not exist, or one that broke."""
+    words = Words(choose(request.cookies.get("opilio_lang"), request.headers.get("accept-language", "")))
+    status = STATUS_OF.get(refusal.code, 400)
+    return plain("fault.html", words, status=status, code=refusal.code, message=refusal.message)
+
+
 async def _read_form(request: AnyRequest, operator: Operator, largest: int) -> Mapping[str, list[str]]:
     """Refuses what another site sent: the token must be in the form or the header, and the browser must agree."""
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):

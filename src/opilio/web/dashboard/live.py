@@ -56,6 +56,7 @@ class Viewer:
     _beat: Beat | None = None
     _known: dict[UUID, str] | None = None
     _changed: bool = False
+    ended: bool = False
 
     def hear(self, beat: Beat) -> None:
         if beat.pulse is not None:
@@ -70,12 +71,15 @@ class Viewer:
         self._beat = beat
         self._news.set()
 
+    def end(self) -> None:
+        self.ended = True
+        self._news.set()
+
     async def next(self) -> tuple[Beat, bool]:
         await self._news.wait()
         self._news.clear()
         changed, self._changed = self._changed, False
-        assert self._beat is not None
-        return self._beat, changed
+        return self._beat or Beat(None), changed
 
 
 class Live:
@@ -92,7 +96,7 @@ class Live:
     async def pulse(self) -> Pulse:
         """The newest look if it is fresh, so that a page need not look again."""
         fresh = self._fresh()
-        return (fresh or await self._look()).pulse or await self._figures.pulse()
+        return (fresh or await self.look()).pulse or await self._figures.pulse()
 
     def _fresh(self) -> Beat | None:
         if self._last is None or self._last[0] < time.monotonic() - self._tick:
@@ -114,12 +118,12 @@ class Live:
 
     async def _run(self) -> None:
         while self._viewers:
-            beat = await self._look()
+            beat = await self.look()
             for viewer in list(self._viewers):
                 viewer.hear(beat)
             await asyncio.sleep(self._tick)
 
-    async def _look(self) -> Beat:
+    async def look(self) -> Beat:
         self.looks += 1
         jobs = {thing for viewer in self._viewers for thing in viewer.jobs}
         policies = {thing for viewer in self._viewers for thing in viewer.policies}
@@ -135,6 +139,9 @@ class Live:
         return beat
 
     async def close(self) -> None:
+        """The process ends: so do the streams, and browsers look for another one."""
+        for viewer in self._viewers:
+            viewer.end()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -160,6 +167,8 @@ async def _messages(
     with live.watching(jobs, policies) as viewer:
         while time.monotonic() < ends:
             beat, changed = await viewer.next()
+            if viewer.ended:
+                return
             if beat.pulse is None:
                 yield event("down", beat.fault)
                 continue

@@ -11,7 +11,13 @@ from typing import Any
 from babel.core import UnknownLocaleError
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
-from babel.numbers import format_compact_decimal, format_currency, format_decimal, format_percent
+from babel.numbers import (
+    format_compact_decimal,
+    format_currency,
+    format_decimal,
+    format_percent,
+    get_group_symbol,
+)
 from babel.support import Translations
 
 LANGUAGES = {"en": "English", "vi": "Tiếng Việt"}
@@ -46,6 +52,7 @@ class Words:
         self.language = language
         catalogue = translations(language)
         self._one: Callable[[str], str] = catalogue.gettext
+        self._group = get_group_symbol(language)
         self._many: Callable[[str, str, int], str] = catalogue.ngettext
 
     def say(self, text: str, **values: Any) -> str:
@@ -58,6 +65,8 @@ class Words:
     def number(self, value: float | Decimal | None, digits: int | None = None) -> str:
         if value is None:
             return NOTHING
+        if isinstance(value, int) and digits is None:  # a table has hundreds of these
+            return f"{value:,}".replace(",", self._group)
         pattern = None if digits is None else "#,##0" + ("." + "0" * digits if digits else "")
         return format_decimal(value, format=pattern, locale=self.language)
 

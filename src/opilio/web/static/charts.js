@@ -12,9 +12,10 @@
     grid: { left: 8, right: 12, top: element.dataset.names ? 32 : 12, bottom: 4, containLabel: true },
     legend: element.dataset.names ? { top: 0, textStyle: { color: colour("--chart-ink") }, itemWidth: 12, itemHeight: 8 } : undefined,
   });
+  const format = new Intl.NumberFormat(document.documentElement.lang);
   const axis = (type, more = {}) => ({
     type,
-    axisLabel: { color: colour("--chart-ink"), hideOverlap: true },
+    axisLabel: { color: colour("--chart-ink"), hideOverlap: true, ...(type === "value" ? { formatter: (n) => format.format(n) } : {}) },
     axisLine: { lineStyle: { color: colour("--chart-line") } },
     splitLine: { lineStyle: { color: colour("--chart-line") } },
     ...more,

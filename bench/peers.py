@@ -63,7 +63,7 @@ async def _pgqueuer(url: str) -> float:
     import msgspec
     from pgqueuer import AsyncpgDriver, PgQueuer, Queries
     from pgqueuer.models import Job
-    from pgqueuer.qm import QueueExecutionMode
+    from pgqueuer.domain.types import QueueExecutionMode
 
     connection = await asyncpg.connect(url)
     driver = AsyncpgDriver(connection)

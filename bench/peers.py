@@ -62,8 +62,8 @@ async def _timed(work: Callable[[], Awaitable[object]]) -> float:
 async def _pgqueuer(url: str) -> float:
     import msgspec
     from pgqueuer import AsyncpgDriver, PgQueuer, Queries
-    from pgqueuer.models import Job
     from pgqueuer.domain.types import QueueExecutionMode
+    from pgqueuer.models import Job
 
     connection = await asyncpg.connect(url)
     driver = AsyncpgDriver(connection)

@@ -17,7 +17,7 @@ async def test_down_and_up_again_with_data_in_place(processor, buckets, database
     await processor.process(event())
     status = await migrate.status(database.url)
     script = status.head
-    await migrate.downgrade(database.url, "0001")
+    await migrate.downgrade(database.url, "0003")
     try:
         for table in TABLES:
             assert (await rows("select to_regclass($1)::text as name", table))[0]["name"] is None

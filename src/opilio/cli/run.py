@@ -65,7 +65,6 @@ def _run_workers(wanted: "Settings", names: list[str]) -> None:
     from pathlib import Path
 
     from opilio.runtime.counters import share_counters
-    from opilio.runtime.serving import serve_workers
 
     if names != ["api"]:
         raise OpilioError(
@@ -73,4 +72,6 @@ def _run_workers(wanted: "Settings", names: list[str]) -> None:
         )
     with tempfile.TemporaryDirectory(prefix="opilio-metrics-") as folder:
         share_counters(Path(folder))
+        from opilio.runtime.serving import serve_workers  # only now: its import decides where is counted
+
         serve_workers(wanted)

@@ -61,7 +61,8 @@ class Viewer:
     def hear(self, beat: Beat) -> None:
         if beat.pulse is not None:
             mine = {thing: beat.marks.get(thing, "") for thing in self.jobs | self.policies}
-            self._changed = self._changed or self._known not in (None, mine)
+            # The first look counts as a change: something may have happened since the page was made.
+            self._changed = self._changed or (self._known != mine and bool(mine))
             self._known = mine
         self._beat = beat
         self._news.set()

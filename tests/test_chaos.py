@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -190,20 +190,29 @@ async def storm(tree: Tree) -> None:
         blow()
 
 
-async def prepare(tree: Tree, bots: list[str]) -> dict[str, str]:
+@contextmanager
+def joined(tree: Tree) -> Iterator[str]:
+    """The database of the tree, for as long as it is needed; without this the server would outlive the tree."""
     server = EmbeddedPostgres(tree.data_dir / "postgres")
-    database = await Database.connect(server.start())
     try:
-        opilio = wire(load_settings(data_dir=tree.data_dir, database_url=database.url), database)
-        patch = PolicyPatch(timeout_minutes=TTL_MINUTES, retry_backoff_minutes=0.01, max_retries=50)
-        await opilio.policies.import_drafts(
-            [Draft(n, f"https://shop{n % 7}.example/{n}", patch) for n in range(POLICIES)]
-        )
-        await opilio.hosts.set_limits("shop1.example", Limits(2, None))
-        await opilio.hosts.set_limits("shop2.example", Limits(None, 0.05))
-        return {name: (await Entry(database).new_bot_token(name))[1] for name in bots}
+        yield server.start()
     finally:
-        await database.close()
+        server.stop()
+
+
+async def prepare(tree: Tree, bots: list[str]) -> dict[str, str]:
+    patch = PolicyPatch(timeout_minutes=TTL_MINUTES, retry_backoff_minutes=0.01, max_retries=50)
+    drafts = [Draft(n, f"https://shop{n % 7}.example/{n}", patch) for n in range(POLICIES)]
+    with joined(tree) as url:
+        database = await Database.connect(url)
+        try:
+            opilio = wire(load_settings(data_dir=tree.data_dir, database_url=url), database)
+            await opilio.policies.import_drafts(drafts)
+            await opilio.hosts.set_limits("shop1.example", Limits(2, None))
+            await opilio.hosts.set_limits("shop2.example", Limits(None, 0.05))
+            return {name: (await Entry(database).new_bot_token(name))[1] for name in bots}
+        finally:
+            await database.close()
 
 
 async def test_nothing_is_lost_and_nothing_is_doubled(tree: Tree) -> None:
@@ -227,13 +236,14 @@ async def test_nothing_is_lost_and_nothing_is_doubled(tree: Tree) -> None:
 
 
 async def inspect(tree: Tree, answers: list[dict[str, Any]]) -> None:
-    connection = await asyncpg.connect(EmbeddedPostgres(tree.data_dir / "postgres").start())
-    try:
-        faults = await connection.fetch(AUDIT)
-        jobs = {str(row["job_id"]): row for row in await connection.fetch("select * from job")}
-        ends = await connection.fetchval("select count(distinct policy_id) from job_archive")
-    finally:
-        await connection.close()
+    with joined(tree) as url:
+        connection = await asyncpg.connect(url)
+        try:
+            faults = await connection.fetch(AUDIT)
+            jobs = {str(row["job_id"]): row for row in await connection.fetch("select * from job")}
+            ends = await connection.fetchval("select count(distinct policy_id) from job_archive")
+        finally:
+            await connection.close()
     assert faults == [], [dict(fault) for fault in faults]
     assert ends == POLICIES, "every policy got its end"
     done = [answer for answer in answers if answer["success"] and answer["data"]["status"] == "done"]

@@ -321,7 +321,7 @@ def test_no_history_breaks_a_promise(server_url: str, tmp_path: Path) -> None:
     Machine.loop, Machine.farm = loop, Farm(wire(wanted, database, clock), clock)
     try:
         Machine.TestCase.settings = settings(
-            max_examples=25, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=50, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
         )
         Machine.TestCase().runTest()
     finally:

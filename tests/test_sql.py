@@ -5,7 +5,15 @@ import pytest
 from opilio.adapters.postgres import Database, load_queries
 from opilio.adapters.postgres.queries import parse_statement
 
-PARTS = ["opilio.access", "opilio.crawl", "opilio.insights"]
+PARTS = [
+    "opilio.access",
+    "opilio.adapters",
+    "opilio.analytics",
+    "opilio.collector",
+    "opilio.crawl",
+    "opilio.delivery",
+    "opilio.insights",
+]
 
 
 def test_names_become_numbers() -> None:

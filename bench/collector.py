@@ -10,7 +10,6 @@ import asyncio
 import logging
 import os
 import random
-import sys
 import tempfile
 import time
 from contextlib import AsyncExitStack
@@ -20,21 +19,18 @@ from typing import Any
 import aio_pika
 import msgspec
 import structlog
+from tests.collector.samples import analyzed, encoded, v2
+from tests.components.servers import RabbitMQ, Redis
 
-ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "tests")]
-
-from collector.samples import analyzed, encoded, v2  # noqa: E402
-from components.servers import RabbitMQ, Redis  # noqa: E402
-from opilio.adapters.postgres import Database, migrate  # noqa: E402
-from opilio.adapters.postgres.embedded import EmbeddedPostgres  # noqa: E402
-from opilio.adapters.rabbitmq import RabbitBus  # noqa: E402
-from opilio.bus import Message, Outgoing  # noqa: E402
-from opilio.collector.collector import Collector  # noqa: E402
-from opilio.collector.config import Config  # noqa: E402
-from opilio.collector.counting import started  # noqa: E402
-from opilio.contracts.projects import ProjectState  # noqa: E402
-from opilio.contracts.topology import RESULTS, RESULTS_QUEUE, topology  # noqa: E402
+from opilio.adapters.postgres import Database, migrate
+from opilio.adapters.postgres.embedded import EmbeddedPostgres
+from opilio.adapters.rabbitmq import RabbitBus
+from opilio.bus import Message, Outgoing
+from opilio.collector.collector import Collector
+from opilio.collector.config import Config
+from opilio.collector.counting import started
+from opilio.contracts.projects import ProjectState
+from opilio.contracts.topology import RESULTS, RESULTS_QUEUE, topology
 
 SCALE = float(os.environ.get("OPILIO_BENCH_SCALE", "1"))
 MESSAGES = max(1_000, int(20_000 * SCALE))

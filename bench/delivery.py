@@ -12,10 +12,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aio_pika
+from tests.components.servers import RabbitMQ, free_port
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-
-from components.servers import RabbitMQ, free_port
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.adapters.rabbitmq import RabbitBus

@@ -30,7 +30,7 @@ from opilio.crawl.policies import Draft
 from opilio.crawl.politeness import Limits
 from opilio.runtime.bootstrap import wire
 from opilio.runtime.settings import load_settings
-from web.running import free_port
+from tests.web.running import free_port
 
 BOTS, POLICIES, STORM_SECONDS, PATIENCE = 24, 300, 16, 60
 TTL_MINUTES = 0.05

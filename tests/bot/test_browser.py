@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from testkit import HTML, Site, code_of, job
 
 from opilio.bot import Misconfigured
 from opilio.bot.reference import Options, ReferenceCrawler
@@ -12,6 +11,7 @@ from opilio.demo import demo_policies, serving_shop
 from opilio.demo.catalogue import product
 from opilio.loopback import Reply
 from opilio.netguard import parse_allow
+from tests.bot.testkit import HTML, Site, code_of, job
 
 DRAWN = """<html><body><h1>Wait</h1><script>
 setTimeout(() => { document.body.innerHTML =

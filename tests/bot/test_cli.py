@@ -7,10 +7,10 @@ import signal
 import sys
 
 import pytest
-from testkit import Site
 from typer.testing import CliRunner
 
 from opilio.cli.bot import app
+from tests.bot.testkit import Site
 
 PROGRAM = "from opilio.cli.bot import app; app()"
 

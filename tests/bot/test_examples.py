@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from testkit import Site
 
 from opilio.bot.reference.chromium import required_browser
 from opilio.loopback import Reply
+from tests.bot.testkit import Site
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DRAWN = """<body><script>document.body.innerHTML = '<h1>Drawn</h1><b class="price">99.000 \\u20ab</b>'</script></body>"""

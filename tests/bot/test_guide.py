@@ -12,13 +12,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from testkit import Site
 
 from opilio.bot.failures import of_status
 from opilio.contracts import bot_api
 from opilio.contracts.codes import CODES, ErrorCode, worth_retrying
 from opilio.contracts.envelope import STATUS_OF, ErrorBody
 from opilio.loopback import Reply
+from tests.bot.testkit import Site
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "how-to" / "bot-guide.md").read_text()
 SNIPPETS = dict(re.findall(r"<!-- run: (\S+) -->\n```\w+\n(.*?)```", GUIDE, re.DOTALL))

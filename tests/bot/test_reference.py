@@ -10,12 +10,12 @@ from decimal import Decimal
 import brotli
 import pytest
 from backports import zstd
-from testkit import HTML, PRODUCT, Site, code_of, job
 
 from opilio.bot import CrawlError
 from opilio.bot.reference import Options, ReferenceCrawler
 from opilio.loopback import HangUp, Reply
 from opilio.netguard import parse_allow
+from tests.bot.testkit import HTML, PRODUCT, Site, code_of, job
 
 
 @pytest.fixture

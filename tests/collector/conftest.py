@@ -3,12 +3,12 @@ from typing import Any
 
 import pytest
 
-from collector.world import World, clean_redis, running
-from components.fixtures import rabbitmq, rabbitmq_url, redis_server, redis_url, s3  # noqa: F401
 from opilio.adapters.postgres import Database
 from opilio.collector.postgres_state import PostgresState
 from opilio.collector.redis_state import RedisState
 from opilio.collector.state import StateStore
+from tests.collector.world import World, clean_redis, running
+from tests.components.fixtures import rabbitmq, rabbitmq_url, redis_server, redis_url, s3  # noqa: F401
 
 
 @pytest.fixture(params=["postgres", "redis"])

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from collector.samples import analyzed, v2
-from collector.world import until
 from opilio.cli import projects as commands
 from opilio.errors import Invalid, NotFound
 from opilio.insights.projects import ProjectInsights
+from tests.collector.samples import analyzed, v2
+from tests.collector.world import until
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.samples import NOW, a_failure, a_result
 from opilio.collector import counting
 from opilio.collector.result import Analysis
 from opilio.contracts.projects import ProjectState
+from tests.collector.samples import NOW, a_failure, a_result
 
 counts = st.integers(0, 400)
 

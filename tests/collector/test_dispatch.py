@@ -4,9 +4,9 @@ from uuid import uuid4
 
 import pytest
 
-from collector.world import until
 from opilio.contracts.projects import ProjectInput
 from opilio.errors import Conflict, Invalid
+from tests.collector.world import until
 
 
 async def test_a_project_becomes_tasks(world):

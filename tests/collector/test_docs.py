@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from crawler.desk import a_task
 from opilio.collector.result import _FINAL, _RETRYABLE
 from opilio.collector.task import Effect
 from opilio.contracts.consistency import DESCRIPTIONS
 from opilio.crawler.conformance import RULES
 from opilio.crawler.gathering import Gathering
+from tests.crawler.desk import a_task
 
 DOCS = Path(__file__).parents[2] / "docs"
 MESSAGES = (DOCS / "reference/messages.md").read_text()

@@ -11,9 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from collector.samples import analyzed, encoded, v2
-from collector.world import QUICK, clean_redis, purge, running, until
-from delivery.receiver import Receiver
 from opilio.adapters.rabbitmq import RabbitBus
 from opilio.bus import Outgoing
 from opilio.collector.collector import open_projects
@@ -25,6 +22,9 @@ from opilio.delivery.progress import ProgressRelease, ProgressReports
 from opilio.delivery.sending import Sender
 from opilio.errors import Unavailable
 from opilio.netguard import parse_allow
+from tests.collector.samples import analyzed, encoded, v2
+from tests.collector.world import QUICK, clean_redis, purge, running, until
+from tests.delivery.receiver import Receiver
 
 ANYWHERE = parse_allow("true")
 CRAWLED = [

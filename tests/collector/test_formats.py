@@ -3,10 +3,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from collector.samples import analyzed, encoded, item, v2
 from opilio.collector.formats import Envelope, Unreadable, fallback, read
 from opilio.collector.result import Analysis, Result
 from opilio.contracts.consistency import DESCRIPTIONS, RULES
+from tests.collector.samples import analyzed, encoded, item, v2
 
 
 def read_it(body, **envelope):

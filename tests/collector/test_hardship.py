@@ -6,8 +6,6 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from collector.samples import analyzed, encoded, v2
-from collector.world import QUICK
 from opilio.adapters.postgres import migrate
 from opilio.bus import Ack, DeadLetter, Message, Retry
 from opilio.collector.collector import open_projects
@@ -17,6 +15,8 @@ from opilio.collector.postgres_state import PostgresState
 from opilio.collector.telling import Telling
 from opilio.contracts.projects import ProjectInput
 from opilio.errors import Unavailable
+from tests.collector.samples import analyzed, encoded, v2
+from tests.collector.world import QUICK
 
 
 def a_message(body, key="crawler.tiktok.result", **more) -> Message:

@@ -6,8 +6,8 @@ from uuid import uuid4
 
 import pytest
 
-from collector.samples import analyzed, item, v2
-from collector.world import QUICK, running, until
+from tests.collector.samples import analyzed, item, v2
+from tests.collector.world import QUICK, running, until
 
 
 @pytest.fixture

@@ -2,13 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.samples import NOW
 from opilio.collector.config import Config
 from opilio.collector.plan import extract_project_id, plan_project, plan_request
 from opilio.collector.platforms import PLATFORMS, Search, Strategy
 from opilio.contracts.collector import CrawlRequest
 from opilio.contracts.projects import ProjectInput
 from opilio.errors import Invalid
+from tests.collector.samples import NOW
 
 project_ids = st.from_regex(r"[A-Za-z0-9_]([A-Za-z0-9_.:-]{0,20}[A-Za-z0-9_])?", fullmatch=True)
 

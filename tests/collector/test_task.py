@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.samples import NOW, a_failure, a_result, a_task
 from opilio.collector.config import Config
 from opilio.collector.result import retryable
 from opilio.collector.task import Effect, State, decide
+from tests.collector.samples import NOW, a_failure, a_result, a_task
 
 CONFIG = Config(backoff_by_platform={"tiktok": timedelta(seconds=10)})
 

@@ -11,7 +11,6 @@ import aio_pika
 import msgspec
 from redis.asyncio import Redis
 
-from collector.samples import encoded
 from opilio.adapters.local_bus import LocalBus
 from opilio.adapters.postgres import Database
 from opilio.adapters.rabbitmq import RabbitBus
@@ -20,6 +19,7 @@ from opilio.collector.collector import Collector
 from opilio.collector.config import Config
 from opilio.contracts.projects import ProjectInput
 from opilio.contracts.topology import INBOUND, LIFECYCLE, RESULTS, Topology, topology
+from tests.collector.samples import encoded
 
 QUICK = Config(backoff=timedelta(seconds=0.2), task_timeout=timedelta(seconds=60))
 

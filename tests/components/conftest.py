@@ -1,3 +1,3 @@
-from components.fixtures import rabbitmq, rabbitmq_url, redis_server, redis_url, s3
+from tests.components.fixtures import rabbitmq, rabbitmq_url, redis_server, redis_url, s3
 
 __all__ = ["rabbitmq", "rabbitmq_url", "redis_server", "redis_url", "s3"]

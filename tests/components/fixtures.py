@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from components.servers import S3, RabbitMQ, Redis, Server, program
+from tests.components.servers import S3, RabbitMQ, Redis, Server, program
 
 
 def _running(kind: type[Server], name: str) -> Iterator[Server]:

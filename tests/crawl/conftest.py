@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from crawl.farm import Farm, FarmMaker
 from opilio.adapters.postgres import Database
 from opilio.clock import FixedClock
 from opilio.runtime.bootstrap import wire
 from opilio.runtime.settings import load_settings
+from tests.crawl.farm import Farm, FarmMaker
 
 
 @pytest.fixture

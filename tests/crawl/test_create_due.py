@@ -3,7 +3,7 @@
 import asyncio
 from datetime import timedelta
 
-from crawl.farm import Farm, FarmMaker
+from tests.crawl.farm import Farm, FarmMaker
 
 
 async def test_it_works(farm: Farm) -> None:

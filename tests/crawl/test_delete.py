@@ -5,8 +5,8 @@ from uuid import uuid4
 
 import pytest
 
-from crawl.farm import Farm, FarmMaker, said
 from opilio.errors import NotFound
+from tests.crawl.farm import Farm, FarmMaker, said
 
 
 async def test_it_works(farm: Farm) -> None:

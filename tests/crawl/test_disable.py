@@ -4,8 +4,8 @@ import asyncio
 from datetime import timedelta
 from uuid import UUID
 
-from crawl.farm import Farm, FarmMaker, said
 from opilio.contracts.policies import PolicyPatch
+from tests.crawl.farm import Farm, FarmMaker, said
 
 
 async def switch(farm: Farm, policy_id: UUID, *, on: bool) -> None:

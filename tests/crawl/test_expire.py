@@ -3,7 +3,7 @@
 import asyncio
 from datetime import timedelta
 
-from crawl.farm import Farm
+from tests.crawl.farm import Farm
 
 
 async def test_it_works(farm: Farm) -> None:

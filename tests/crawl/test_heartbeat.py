@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from crawl.farm import Farm, held, refused, said
 from opilio.crawl.job import MAX_EXTENSION, extended_until
+from tests.crawl.farm import Farm, held, refused, said
 
 
 async def test_it_works(farm: Farm) -> None:

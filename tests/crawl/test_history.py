@@ -5,8 +5,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from crawl.farm import Farm
 from opilio.errors import Invalid, NotFound
+from tests.crawl.farm import Farm
 
 
 async def crawl(farm: Farm, **found: object) -> UUID:

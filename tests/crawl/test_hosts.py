@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from crawl.farm import Farm, FarmMaker, said
 from opilio.crawl.politeness import PROBE, Limits
 from opilio.errors import Invalid
+from tests.crawl.farm import Farm, FarmMaker, said
 
 
 async def limit(

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from crawl.farm import Farm, FarmMaker
 from opilio.contracts.policies import ImportRow, PolicyInput, PolicyPatch
 from opilio.crawl.policies import Draft
 from opilio.errors import Conflict, Invalid, NotFound
+from tests.crawl.farm import Farm, FarmMaker
 
 
 async def load(farm: Farm, *drafts: tuple[str, PolicyPatch]) -> list[ImportRow]:

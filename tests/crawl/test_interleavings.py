@@ -18,7 +18,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from crawl.farm import Farm, held, refused, said
 from opilio.adapters.postgres import Database
 from opilio.clock import FixedClock
 from opilio.contracts.bot_api import PulledJob
@@ -26,6 +25,7 @@ from opilio.contracts.policies import PolicyPatch
 from opilio.crawl.politeness import Limits
 from opilio.runtime.bootstrap import wire
 from opilio.runtime.settings import load_settings
+from tests.crawl.farm import Farm, held, refused, said
 
 BOTS = ("ann", "bob")
 HOSTS = ("free.example", "capped.example", "slow.example")

@@ -10,9 +10,9 @@ from uuid import UUID
 
 import pytest
 
-from crawl.farm import Farm
 from opilio.crawl.ledger import QUERIES
 from opilio.crawl.politeness import Limits
+from tests.crawl.farm import Farm
 
 FILL = """
 with h as (insert into host (name, gated, cooling_until) select 'h' || n || '.example', n = 1,

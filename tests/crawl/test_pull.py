@@ -4,8 +4,8 @@ import asyncio
 from datetime import timedelta
 from uuid import UUID
 
-from crawl.farm import Farm, FarmMaker
 from opilio.crawl.leasing import Pull
+from tests.crawl.farm import Farm, FarmMaker
 
 
 async def test_it_works(farm: Farm) -> None:

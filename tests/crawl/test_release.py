@@ -1,6 +1,6 @@
 """A bot gives jobs back unharmed."""
 
-from crawl.farm import Farm, held, refused, said
+from tests.crawl.farm import Farm, held, refused, said
 
 
 async def test_it_works(farm: Farm) -> None:

@@ -5,8 +5,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from crawl.farm import Farm, refused, said
 from opilio.crawl.acting import Acted
+from tests.crawl.farm import Farm, refused, said
 
 
 async def act(farm: Farm, action: str, *job_ids: UUID) -> list[Acted]:

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from crawl.farm import Farm
 from opilio.crawl.retention import Keep, Retention
+from tests.crawl.farm import Farm
 
 
 def retention(farm: Farm, **keep: int) -> Retention:

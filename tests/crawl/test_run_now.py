@@ -4,7 +4,7 @@ import asyncio
 from datetime import timedelta
 from uuid import UUID, uuid4
 
-from crawl.farm import Farm
+from tests.crawl.farm import Farm
 
 
 async def run(farm: Farm, policy_id: UUID) -> UUID | None:

@@ -7,9 +7,9 @@ from uuid import UUID, uuid4
 
 import msgspec
 
-from crawl.farm import Farm, refused, said
 from opilio.contracts.bot_api import PulledJob
 from opilio.contracts.policies import PolicyPatch
+from tests.crawl.farm import Farm, refused, said
 
 
 async def test_it_works(farm: Farm) -> None:

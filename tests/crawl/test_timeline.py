@@ -4,8 +4,8 @@ from uuid import uuid4
 
 import pytest
 
-from crawl.farm import Farm
 from opilio.errors import NotFound
+from tests.crawl.farm import Farm
 
 
 async def test_it_works(farm: Farm) -> None:

@@ -5,11 +5,11 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from crawl.farm import Farm
 from opilio.contracts.management import Reason
 from opilio.contracts.policies import PolicyPatch
 from opilio.crawl.politeness import Limits
 from opilio.errors import NotFound
+from tests.crawl.farm import Farm
 
 
 @pytest.fixture

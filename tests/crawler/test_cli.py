@@ -6,8 +6,8 @@ import os
 import signal
 import sys
 
-from collector.world import running
 from opilio.crawler.simulator import Platform
+from tests.collector.world import running
 
 
 async def started(*words: str, **environment: str) -> asyncio.subprocess.Process:

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
-from crawler.desk import Desk, a_message, a_task
 from opilio.bus import Ack, DeadLetter, Message
 from opilio.contracts import consistency
 from opilio.contracts.collector import CrawlerResult
 from opilio.crawler import Crawler, CrawlFailed, Failed, Found, Item, Skipped
 from opilio.crawler.crawler import project_of
 from opilio.crawler.gathering import Gathering
+from tests.crawler.desk import Desk, a_message, a_task
 
 
 def searching(*yields, then: Exception | None = None):

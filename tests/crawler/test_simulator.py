@@ -9,14 +9,14 @@ import msgspec
 import pytest
 from obstore.store import LocalStore, MemoryStore, S3Store
 
-from collector.world import QUICK, running, until
-from crawler.desk import Desk, a_message, a_task
 from opilio.bus import Ack
 from opilio.contracts.codes import ErrorCode
 from opilio.contracts.collector import AnalyzeResult
 from opilio.crawler import AmqpLink, Failed, Found, Item, Skipped
 from opilio.crawler.conformance import RULES, Answer, Kit, Said, judge
 from opilio.crawler.simulator import Calm, Platform, SimulatedCrawler, Troubles
+from tests.collector.world import QUICK, running, until
+from tests.crawler.desk import Desk, a_message, a_task
 
 
 def test_the_same_seed_brings_the_same_posts():

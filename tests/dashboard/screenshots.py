@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from dashboard.conftest import log_in
-from dashboard.world import fill
 from opilio.runtime.bootstrap import Opilio
+from tests.dashboard.conftest import log_in
+from tests.dashboard.world import fill
 
 FOLDER = Path(__file__).parents[2] / "screenshots"
 

@@ -2,8 +2,8 @@
 
 from playwright.async_api import Page, expect
 
-from dashboard.conftest import Bot, add_policy
 from opilio.runtime.bootstrap import Opilio
+from tests.dashboard.conftest import Bot, add_policy
 
 
 def lit(page: Page, state: str) -> object:

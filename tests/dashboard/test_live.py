@@ -5,10 +5,10 @@ import asyncio
 import asyncpg
 import pytest
 
-from dashboard.conftest import add_policy
 from opilio.insights.dashboard import Figures
 from opilio.runtime.bootstrap import Opilio
 from opilio.web.dashboard.live import Live
+from tests.dashboard.conftest import add_policy
 
 
 async def test_one_look_serves_every_viewer(opilio: Opilio) -> None:

@@ -2,8 +2,8 @@
 
 from playwright.async_api import Page, expect
 
-from dashboard.conftest import PASSWORD, log_in
 from opilio.runtime.bootstrap import Opilio
+from tests.dashboard.conftest import PASSWORD, log_in
 
 
 async def test_the_link_leads_to_a_live_overview(admin: Page) -> None:

@@ -8,12 +8,12 @@ import pytest
 from babel.messages.pofile import read_po
 from playwright.async_api import Browser, Page, expect
 
-from dashboard.catalogue import texts
-from dashboard.conftest import log_in
-from dashboard.screenshots import addresses
-from dashboard.world import fill
 from opilio.runtime.bootstrap import Opilio
 from opilio.web.dashboard import words
+from tests.dashboard.catalogue import texts
+from tests.dashboard.conftest import log_in
+from tests.dashboard.screenshots import addresses
+from tests.dashboard.world import fill
 
 AXE = Path(__file__).parents[2] / "assets" / "node_modules" / "axe-core" / "axe.min.js"
 

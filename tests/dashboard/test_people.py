@@ -3,8 +3,8 @@
 from httpx2 import AsyncClient
 from playwright.async_api import Page, expect
 
-from dashboard.conftest import add_policy, log_in
 from opilio.runtime.bootstrap import Opilio
+from tests.dashboard.conftest import add_policy, log_in
 
 
 async def test_a_bot_token_is_shown_once_and_works(admin: Page, opilio: Opilio, site: str) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from playwright.async_api import Page, expect
 
-from dashboard.conftest import Bot, add_policy
 from opilio.runtime.bootstrap import Opilio
+from tests.dashboard.conftest import Bot, add_policy
 
 
 async def test_create_with_a_preview_of_the_priority(admin: Page) -> None:

@@ -6,8 +6,8 @@ import pytest
 from httpx2 import AsyncClient
 from playwright.async_api import Page, expect
 
-from dashboard.conftest import PASSWORD, Bot, add_policy
 from opilio.runtime.bootstrap import Opilio
+from tests.dashboard.conftest import PASSWORD, Bot, add_policy
 
 EVIL = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1>{{7*7}}\"'><svg onload=window.hacked=1>"
 PAGE = (

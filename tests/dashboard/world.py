@@ -5,7 +5,6 @@ from typing import Any
 
 from httpx2 import AsyncClient
 
-from delivery.receiver import Receiver, Reply
 from opilio.adapters.postgres.queries import parse_statement
 from opilio.contracts.policies import PolicyInput
 from opilio.contracts.webhooks import EndpointCreate
@@ -17,6 +16,7 @@ from opilio.delivery.sending import Sender
 from opilio.insights.rollup import Rollup
 from opilio.netguard import parse_allow
 from opilio.runtime.bootstrap import Opilio
+from tests.delivery.receiver import Receiver, Reply
 
 SHOPS = ("shoes.example", "books.example", "toys.example", "vinmart.example")
 GOODS = ("Running shoe Wind", "Atlas of spiders", "Wooden train", "Cà phê sữa đá", "Desk lamp", "Rain jacket")

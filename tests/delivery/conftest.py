@@ -4,10 +4,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from components.fixtures import rabbitmq, rabbitmq_url, redis_server, redis_url, s3  # noqa: F401
-from delivery.databases import fresh, make_template
 from opilio.adapters.postgres import Database
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
+from tests.components.fixtures import rabbitmq, rabbitmq_url, redis_server, redis_url, s3  # noqa: F401
+from tests.delivery.databases import fresh, make_template
 
 
 @pytest.fixture(scope="session")

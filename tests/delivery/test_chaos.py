@@ -13,15 +13,15 @@ import aio_pika
 import msgspec
 import pytest
 
-from components.servers import RabbitMQ, program
-from delivery.receiver import Receiver, Reply
-from delivery.world import ANYWHERE, World
 from opilio.adapters.rabbitmq import RabbitBus
 from opilio.contracts.topology import topology
 from opilio.delivery.posting import Post
 from opilio.delivery.relay import Relay
 from opilio.delivery.routing import to_broker
 from opilio.delivery.sending import Sender
+from tests.components.servers import RabbitMQ, program
+from tests.delivery.receiver import Receiver, Reply
+from tests.delivery.world import ANYWHERE, World
 
 EVENTS = 400
 SUBJECTS = 9

@@ -5,8 +5,6 @@ from uuid import UUID
 
 import pytest
 
-from delivery.receiver import Receiver, Reply
-from delivery.world import ANYWHERE, World
 from opilio.adapters.local_bus import LocalBus
 from opilio.adapters.rabbitmq import RabbitBus
 from opilio.bus import Ack, DeadLetter, Message
@@ -16,6 +14,8 @@ from opilio.delivery.posting import Post
 from opilio.delivery.publishing import Publisher
 from opilio.delivery.role import DeliveryRole
 from opilio.errors import Conflict, NotFound
+from tests.delivery.receiver import Receiver, Reply
+from tests.delivery.world import ANYWHERE, World
 
 
 @pytest.fixture(params=["rabbitmq", "local"])

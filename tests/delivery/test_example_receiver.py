@@ -5,9 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from components.servers import free_port
-from delivery.world import ANYWHERE, World
 from opilio.delivery.posting import Post
+from tests.components.servers import free_port
+from tests.delivery.world import ANYWHERE, World
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "webhook_receiver.py"
 

@@ -5,12 +5,12 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from delivery.receiver import Receiver, Reply
-from delivery.world import ANYWHERE, World
 from opilio.contracts.webhooks import ReplayRequest
 from opilio.delivery.posting import Post
 from opilio.delivery.progress import ProgressRelease, ProgressReports
 from opilio.errors import Invalid
+from tests.delivery.receiver import Receiver, Reply
+from tests.delivery.world import ANYWHERE, World
 
 
 class Progress(World):

@@ -6,7 +6,6 @@ from collections import defaultdict
 import msgspec
 import pytest
 
-from delivery.world import ANYWHERE, World
 from opilio.adapters.local_bus import LocalBus
 from opilio.adapters.postgres import load_queries, migrate
 from opilio.adapters.rabbitmq import RabbitBus
@@ -17,6 +16,7 @@ from opilio.delivery.posting import Post
 from opilio.delivery.publishing import Publisher
 from opilio.delivery.relay import Relay
 from opilio.delivery.routing import to_broker, to_local_bus
+from tests.delivery.world import ANYWHERE, World
 
 
 @pytest.fixture

@@ -6,8 +6,6 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from delivery.receiver import Receiver, Reply
-from delivery.world import ANYWHERE, World
 from opilio.adapters.local_bus import LocalBus
 from opilio.contracts.topology import topology
 from opilio.delivery import backlog
@@ -16,6 +14,8 @@ from opilio.delivery.posting import Post
 from opilio.delivery.pruning import Pruning, Retention
 from opilio.delivery.role import DeliveryRole
 from opilio.errors import Invalid, NotFound
+from tests.delivery.receiver import Receiver, Reply
+from tests.delivery.world import ANYWHERE, World
 
 
 @pytest.fixture

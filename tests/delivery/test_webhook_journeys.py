@@ -7,12 +7,12 @@ import msgspec
 import pytest
 from standardwebhooks import WebhookVerificationError
 
-from delivery.receiver import Receiver, Reply
-from delivery.world import ANYWHERE, World, number
 from opilio.contracts.webhooks import EndpointPatch, ReplayRequest, SecretRotation
 from opilio.delivery import signature
 from opilio.delivery.posting import Post
 from opilio.errors import Invalid, NotFound
+from tests.delivery.receiver import Receiver, Reply
+from tests.delivery.world import ANYWHERE, World, number
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ BUCKET = "crawl-data"
 
 @asynccontextmanager
 async def listening(
-    opilio: Opilio, *, troubles: Troubles = Calm, platforms: tuple[Platform, ...] | None = None
+    opilio: Opilio, *, troubles: Troubles = Calm, platforms: tuple[Any, ...] | None = None
 ) -> AsyncIterator[None]:
     """Collector, analytics and delivery as `opilio up` runs them, beside simulated crawlers."""
     # The role counts for its process; here it starts again and again in one.
@@ -31,7 +31,7 @@ async def listening(
 
 @asynccontextmanager
 async def _at_work(
-    opilio: Opilio, troubles: Troubles, platforms: tuple[Platform, ...] | None
+    opilio: Opilio, troubles: Troubles, platforms: tuple[Any, ...] | None
 ) -> AsyncIterator[None]:
     stop = asyncio.Event()
     async with AsyncExitStack() as stack:
@@ -50,11 +50,12 @@ async def _at_work(
             await asyncio.gather(*work)
 
 
-class EvilPlatform(Platform):
+class EvilPlatform:
     """Every text of every post is somebody's attempt."""
 
     def __init__(self, name: str, payload: str) -> None:
-        super().__init__(name, 7)
+        self.name = name
+        self.seed = 7
         self._payload = payload
 
     def search(self, keyword: str, limit: int) -> Any:
@@ -70,8 +71,11 @@ class EvilPlatform(Platform):
 
 
 async def finished(opilio: Opilio, project_id: str, seconds: float = 60) -> None:
+    """Counted to its end, and all that it gave rise to is told."""
     async with asyncio.timeout(seconds):
         while (await opilio.project_insights.project(project_id)).status != "DONE":
+            await asyncio.sleep(0.1)
+        while (await opilio.figures.pulse()).outbox:
             await asyncio.sleep(0.1)
 
 

@@ -11,12 +11,13 @@ from uuid import UUID
 
 import msgspec
 
-from opilio.adapters.postgres import Database, Row, load_queries
+from opilio.adapters.postgres import Database, Row, Statement, load_queries
 from opilio.errors import Invalid
 
 _Q = load_queries("opilio.insights")
 BUCKETS = ("hour", "day", "week", "month")
 ORDERS = ("time", "impact")
+_ASPECT_FIGURES = ("posts", "negative", "neutral", "positive")
 _HIDDEN = frozenset({"post_key"})
 
 
@@ -53,17 +54,37 @@ class AnalyticsInsights:
     def __init__(self, database: Database) -> None:
         self._db = database
 
+    async def _ask(self, statement: Statement, **params: Any) -> list[Row]:
+        """A filter that is not said must cost nothing, and a project may be small or huge: each is planned for."""
+        async with self._db.transaction() as session:
+            await session.execute(_Q.plan_for_these_values)
+            return await session.fetch(statement, **params)
+
     async def summary(self, project_id: str, wanted: PostFilter = _ALL, *, top: int = 5) -> dict[str, Any]:
         """All of a project on one page."""
-        row = await self._db.row(_Q.analytics_summary, project_id=project_id, **wanted.params)
-        assert row is not None
-        figures = _shown(row)
+        figures = await self.figures(project_id, wanted)
+        figures["comment_sentiments"] = await self.comment_sentiments(project_id, wanted)
+        figures["aspects"] = await self.aspects(project_id, wanted)
         figures["project_id"] = project_id
         figures["share_of_voice"] = await self.share_of_voice(project_id, wanted)
         figures["top_keywords"] = await self.keywords(project_id, wanted, limit=top)
         figures["top_posts"] = (await self.posts(project_id, wanted, order="impact", limit=top))["items"]
         figures["errors_by_code"] = await self.errors(project_id, wanted)
         return figures
+
+    async def figures(self, project_id: str, wanted: PostFilter = _ALL) -> dict[str, Any]:
+        """How many posts, how felt, how wanted, how risky."""
+        [row] = await self._ask(_Q.analytics_summary, project_id=project_id, **wanted.params)
+        return _shown(row)
+
+    async def comment_sentiments(self, project_id: str, wanted: PostFilter = _ALL) -> dict[str, int]:
+        rows = await self._ask(_Q.analytics_comment_sentiments, project_id=project_id, **wanted.params)
+        return {row["sentiment"]: row["comments"] for row in rows}
+
+    async def aspects(self, project_id: str, wanted: PostFilter = _ALL) -> dict[str, dict[str, int]]:
+        """By name, the most spoken of first: how many posts, and how they feel about it."""
+        rows = await self._ask(_Q.analytics_aspects, project_id=project_id, **wanted.params)
+        return {row["aspect"]: {name: row[name] for name in _ASPECT_FIGURES} for row in rows}
 
     async def posts(
         self,
@@ -81,7 +102,7 @@ class AnalyticsInsights:
             statement, place, field = _Q.analytics_posts_by_impact, {"below": mark}, "impact_score"
         else:
             statement, place, field = _Q.analytics_posts, {"before_at": mark}, "at"
-        rows = await self._db.fetch(
+        rows = await self._ask(
             statement, project_id=project_id, before_key=key, most=limit + 1, **place, **wanted.params
         )
         more = rows[limit - 1] if len(rows) > limit else None
@@ -91,7 +112,7 @@ class AnalyticsInsights:
     async def comments(
         self, project_id: str, platform: str, content_id: str, *, limit: int = 100
     ) -> list[dict[str, Any]]:
-        rows = await self._db.fetch(
+        rows = await self._ask(
             _Q.analytics_comments, project_id=project_id, platform=platform, id=content_id, most=limit
         )
         return [_shown(row) for row in rows]
@@ -101,7 +122,7 @@ class AnalyticsInsights:
     ) -> list[dict[str, Any]]:
         """Volume and feeling over time, the oldest first."""
         _one_of("bucket", bucket, BUCKETS)
-        rows = await self._db.fetch(
+        rows = await self._ask(
             _Q.analytics_trends, project_id=project_id, bucket=bucket, most=limit, **wanted.params
         )
         return [_shown(row) for row in reversed(rows)]
@@ -109,12 +130,12 @@ class AnalyticsInsights:
     async def keywords(
         self, project_id: str, wanted: PostFilter = _ALL, *, limit: int = 50
     ) -> list[dict[str, Any]]:
-        rows = await self._db.fetch(_Q.analytics_keywords, project_id=project_id, most=limit, **wanted.params)
+        rows = await self._ask(_Q.analytics_keywords, project_id=project_id, most=limit, **wanted.params)
         return [_shown(row) for row in rows]
 
     async def errors(self, project_id: str, wanted: PostFilter = _ALL) -> list[dict[str, Any]]:
         """Errors by category and code."""
-        rows = await self._db.fetch(
+        rows = await self._ask(
             _Q.analytics_errors, project_id=project_id, since=wanted.since, until=wanted.until
         )
         return [_shown(row) for row in rows]
@@ -131,7 +152,7 @@ class AnalyticsInsights:
         """`{items, next_cursor}` of single errors, the newest first."""
         if cursor is not None and not cursor.isdigit():
             raise Invalid("cursor", "is not one that a list has given out")
-        rows = await self._db.fetch(
+        rows = await self._ask(
             _Q.analytics_error_list,
             project_id=project_id,
             since=wanted.since,
@@ -145,11 +166,11 @@ class AnalyticsInsights:
 
     async def share_of_voice(self, project_id: str, wanted: PostFilter = _ALL) -> list[dict[str, Any]]:
         """Brand against competitors, keyword by keyword."""
-        rows = await self._db.fetch(_Q.analytics_share_of_voice, project_id=project_id, **wanted.params)
+        rows = await self._ask(_Q.analytics_share_of_voice, project_id=project_id, **wanted.params)
         return [_shown(row) for row in rows]
 
     async def projects(self, *, limit: int = 100) -> list[dict[str, Any]]:
-        return [_shown(row) for row in await self._db.fetch(_Q.analytics_projects, most=limit)]
+        return [_shown(row) for row in await self._ask(_Q.analytics_projects, most=limit)]
 
     async def export(
         self, project_id: str, wanted: PostFilter = _ALL, *, batch: int = 2_000
@@ -157,7 +178,7 @@ class AnalyticsInsights:
         """Every post, the oldest first, a batch at a time: memory stays flat however large the project is."""
         at: datetime | None = None
         key: UUID | None = None
-        while rows := await self._db.fetch(
+        while rows := await self._ask(
             _Q.analytics_export,
             project_id=project_id,
             after_at=at,

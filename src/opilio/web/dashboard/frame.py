@@ -90,6 +90,10 @@ class Visit:
     def path(self) -> str:
         return twin_of(self.request.url.path)[0]
 
+    @property
+    def twin(self) -> str:
+        return twin_of(self.request.url.path)[1]
+
     async def note(self, action: str, subject: str, details: Any = None) -> None:
         await self.opilio.entry.note(self.actor, action, subject, details)
 

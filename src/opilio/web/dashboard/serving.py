@@ -10,6 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 
 from opilio.insights.rollup import Rollup
 from opilio.runtime.bootstrap import Opilio
+from opilio.web.dashboard.analytics import ANALYTICS
 from opilio.web.dashboard.bots import BOTS
 from opilio.web.dashboard.bulk import BULK
 from opilio.web.dashboard.hosts import HOSTS
@@ -39,6 +40,7 @@ _SITES = (
     HOSTS,
     PROJECT_FORM,
     PROJECTS,
+    ANALYTICS,
     OUTGOING,
     SETTINGS,
     VIEWS,

@@ -62,6 +62,8 @@
 
   // Something on the screen changed. A page that somebody is working on waits for a click.
   function refresh() {
+    for (const part of $$("[data-renew]")) htmx.trigger(part, "renew");
+    document.dispatchEvent(new Event("opilio:renew"));
     const target = $("[data-refresh]");
     if (!target) return;
     const busy = $$("input[data-row]:checked").length || $("dialog[open]") || $(".dropdown-menu.show") || target.contains(document.activeElement) && document.activeElement.matches("input, textarea, select");

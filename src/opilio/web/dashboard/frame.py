@@ -86,6 +86,11 @@ class Visit:
         query = dict(self.request.query_params.items()) | changes
         return with_query(self.path, query)
 
+    def back(self, usual: str) -> str:
+        """Where the form was sent from, or where such forms usually stand."""
+        said = self.said("back")
+        return str(said) if is_local(said) else usual
+
     @property
     def path(self) -> str:
         return twin_of(self.request.url.path)[0]

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections import defaultdict
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,11 +15,13 @@ import msgspec
 import pytest
 
 from opilio.adapters.rabbitmq import RabbitBus
-from opilio.contracts.topology import topology
+from opilio.bus import Ack, Message
+from opilio.contracts.topology import RESULTS, RESULTS_QUEUE, topology
 from opilio.delivery.posting import Post
 from opilio.delivery.relay import Relay
 from opilio.delivery.routing import to_broker
 from opilio.delivery.sending import Sender
+from opilio.errors import Unavailable
 from tests.components.servers import RabbitMQ, program
 from tests.delivery.receiver import Receiver, Reply
 from tests.delivery.world import ANYWHERE, World
@@ -128,6 +131,34 @@ async def test_kill_9_broker_restart_and_lost_replies_lose_nothing(db, new_datab
         audit(consumed, expected)
         doubles = audit([(got.id, got.body) for got in receiver.got], expected)
         assert doubles > 0, "replies were lost, so some must have come twice"
+
+
+@pytest.mark.timeout(120)
+async def test_a_bus_goes_on_by_itself_when_its_broker_comes_back(own_rabbitmq):
+    """The same bus publishes and consumes before, while and after the broker is away."""
+    bus = await RabbitBus.connect(own_rabbitmq.url, topology())
+    got: list[bytes] = []
+
+    async def handle(message: Message) -> Ack:
+        got.append(message.body)
+        return Ack()
+
+    async def publish(body: bytes) -> None:
+        await bus.publish(RESULTS, "crawler.tiktok.result", body)
+
+    await bus.consume(RESULTS_QUEUE, handle, prefetch=5)
+    await publish(b"before")
+    await asyncio.to_thread(own_rabbitmq.kill)
+    with pytest.raises(Unavailable):
+        await publish(b"while it is away")
+    await asyncio.to_thread(own_rabbitmq.start)
+    async with asyncio.timeout(60):
+        while b"after" not in got:
+            with suppress(Unavailable):  # it answers before its queues have found their leader
+                await publish(b"after")
+            await asyncio.sleep(0.2)
+    await bus.close()
+    assert b"before" in got
 
 
 async def test_a_receiver_that_is_down_for_an_hour_gets_everything_in_order(db):

@@ -95,6 +95,13 @@ def test_every_text_is_translated_with_its_values() -> None:
         assert placeholders(translated) == placeholders(plural), text
 
 
+def test_no_field_hides_a_property_of_its_form() -> None:
+    """`form.id` is a field of that name, if there is one; what renews a page looks elements up by their id."""
+    fields = re.compile(r'name="id"|fields=\{[^}]*"id":')
+    templates = Path(words.__file__).parents[1] / "templates"
+    assert [file.name for file in templates.rglob("*.html") if fields.search(file.read_text("utf-8"))] == []
+
+
 def placeholders(text: str) -> set[str]:
     return set(re.findall(r"%\(\w+\)s", text))
 

@@ -5,10 +5,9 @@ import ssl
 import subprocess
 
 import httpcore2
-import httpx2
 import pytest
 
-from opilio.guarded_http import GuardedTransport
+from opilio.guarded_http import guarded_pool
 from opilio.netguard import parse_allow
 from opilio.sockets import connect
 
@@ -51,29 +50,29 @@ async def tls_port(certificate):
     server.close()
 
 
-def _client(trusted=None) -> httpx2.AsyncClient:
-    context = ssl.create_default_context(cafile=trusted) if trusted else None
-    return httpx2.AsyncClient(transport=GuardedTransport(ALLOW, ssl_context=context))
+def _client(trusted=None) -> httpcore2.AsyncConnectionPool:
+    context = ssl.create_default_context(cafile=trusted)
+    return guarded_pool(ALLOW, ssl_context=context, connections=2, keepalive=2)
 
 
 async def test_tls_carries_large_bodies_both_ways(tls_port, certificate):
     body = b"x" * 3_000_000
     async with _client(certificate / "cert.pem") as client:
-        answer = await client.post(f"https://localhost:{tls_port}/", content=body)
+        answer = await client.request("POST", f"https://localhost:{tls_port}/", content=body)
     assert answer.content == body
 
 
 async def test_a_certificate_that_nobody_vouches_for_is_refused(tls_port):
     async with _client() as client:
-        with pytest.raises(httpx2.ConnectError, match=r"(?i)certificate"):
-            await client.get(f"https://localhost:{tls_port}/")
+        with pytest.raises(httpcore2.ConnectError, match=r"(?i)certificate"):
+            await client.request("GET", f"https://localhost:{tls_port}/")
 
 
 async def test_a_certificate_for_another_name_is_refused(tls_port, certificate):
     """The connection goes to an address, but the name is what must be vouched for."""
     async with _client(certificate / "cert.pem") as client:
-        with pytest.raises(httpx2.ConnectError, match=r"(?i)mismatch|not valid for"):
-            await client.get(f"https://127.0.0.1:{tls_port}/")
+        with pytest.raises(httpcore2.ConnectError, match=r"(?i)mismatch|not valid for"):
+            await client.request("GET", f"https://127.0.0.1:{tls_port}/")
 
 
 async def test_a_connection_that_was_closed_while_idle_is_not_used_again():
@@ -81,7 +80,7 @@ async def test_a_connection_that_was_closed_while_idle_is_not_used_again():
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
     async with _client() as client:
         for _ in range(3):
-            assert (await client.post(url, content=b"hello")).content == b"hello"
+            assert (await client.request("POST", url, content=b"hello")).content == b"hello"
             await asyncio.sleep(0.05)
     server.close()
 

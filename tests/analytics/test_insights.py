@@ -1,13 +1,18 @@
 import csv
 import io
+import json
+import sys
 from datetime import UTC, datetime
 
+import pyarrow.parquet
 import pytest
 
 from opilio.errors import Invalid
-from opilio.insights.analytics import AnalyticsInsights, PostFilter, as_csv
+from opilio.insights.analytics import AnalyticsInsights, PostFilter
+from opilio.insights.export import COLUMNS, as_csv, as_parquet
 from tests.analytics.batches import body, event, failed, post
 
+EVERY = PostFilter()
 PRAISE, BLAME, ASK = (
     "Pin trâu, rất đẹp, hài lòng",
     "Giao hàng chậm, quá tệ, thất vọng",
@@ -139,6 +144,56 @@ async def test_export_gives_every_row_and_no_formula(insights):
     rows = list(csv.DictReader(io.StringIO(text)))
     assert len(rows) == 8
     assert {row["content_text"] for row in rows if row["id"] == "b4"} == {"'=cmd()"}
+
+
+async def parquet_of(insights, project, wanted=EVERY, batch=3):
+    data = b"".join([piece async for piece in as_parquet(insights.export(project, wanted, batch=batch))])
+    return pyarrow.parquet.ParquetFile(io.BytesIO(data))
+
+
+async def test_parquet_reads_back_as_what_the_database_holds(insights, rows):
+    file = await parquet_of(insights, "p1")
+    assert file.num_row_groups == 3
+    found = {row["id"]: row for row in file.read().to_pylist()}
+    kept = await rows("select * from post_analytics where project_id = 'p1'")
+    assert len(found) == len(kept) == 8
+    for row in kept:
+        read = found[row["id"]]
+        for name in COLUMNS.keys() - {"aspects"}:
+            expected = pytest.approx(row[name]) if isinstance(row[name], float) else row[name]
+            assert read[name] == expected, (row["id"], name)
+        assert json.loads(read["aspects"]) == json.loads(json.dumps(row["aspects"], default=float))
+    assert found["b4"]["content_text"] == "=cmd()"  # no spreadsheet runs it here
+    assert found["e1"]["error_code"] == "TIMEOUT"
+
+
+async def test_parquet_keeps_the_filter_and_an_empty_file_its_columns(insights):
+    some = await parquet_of(insights, "p1", PostFilter(role="competitor"))
+    assert sorted(some.read().column("id").to_pylist()) == ["k1", "k2"]
+    none = await parquet_of(insights, "nobody")
+    assert (none.metadata.num_rows, none.schema_arrow.names) == (0, list(COLUMNS))
+    assert str(none.schema_arrow.field("at").type) == "timestamp[us, tz=UTC]"
+
+
+async def test_an_export_goes_out_while_it_is_read(insights):
+    """What was written is handed on at once, and one batch is asked for at a time."""
+    asked = 0
+
+    async def counted():
+        nonlocal asked
+        async for batch in insights.export("p1", batch=2):
+            asked += 1
+            yield batch
+
+    sizes = [(asked, len(piece)) async for piece in as_parquet(counted())]
+    assert [number for number, _ in sizes] == [1, 2, 3, 4, 4]
+    assert all(size > 100 for _, size in sizes)
+
+
+async def test_parquet_without_pyarrow_says_what_to_install(insights, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(Invalid, match=r"pip install 'opilio\[server,parquet\]'"):
+        await parquet_of(insights, "p1")
 
 
 @pytest.mark.parametrize("cursor", ["x", "e30=", "WyJ0aW1lIiwxLDJd"])

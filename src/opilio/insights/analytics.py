@@ -1,8 +1,6 @@
 """Questions about posts: what people say, how they feel, what they want, what went wrong while crawling."""
 
 import base64
-import csv
-import io
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -154,7 +152,10 @@ class AnalyticsInsights:
     async def export(
         self, project_id: str, wanted: PostFilter = _ALL, *, batch: int = 2_000
     ) -> AsyncIterator[list[dict[str, Any]]]:
-        """Every post, the oldest first, a batch at a time: memory stays flat however large the project is."""
+        """Every post, the oldest first, a batch at a time: memory stays flat however large the project is.
+
+        Pages by key, not a cursor: a reader may be slow, and must not hold a transaction open for as long.
+        """
         at: datetime | None = None
         key: UUID | None = None
         while rows := await self._db.fetch(
@@ -167,29 +168,6 @@ class AnalyticsInsights:
         ):
             yield [_shown(row) for row in rows]
             at, key = rows[-1]["at"], rows[-1]["post_key"]
-
-
-async def as_csv(batches: AsyncIterator[list[dict[str, Any]]]) -> AsyncIterator[bytes]:
-    """CSV with a header; lists and objects as JSON, and no cell that a spreadsheet would run."""
-    header = False
-    async for rows in batches:
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\r\n")
-        if not header:
-            writer.writerow(rows[0].keys())
-            header = True
-        writer.writerows([_cell(value) for value in row.values()] for row in rows)
-        yield text.getvalue().encode()
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, str):
-        return f"'{value}" if value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, list | dict):
-        return msgspec.json.encode(value).decode()
-    return value
 
 
 def _shown(row: Row | Mapping[str, Any]) -> dict[str, Any]:

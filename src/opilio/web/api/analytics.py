@@ -8,7 +8,8 @@ from litestar import Response
 from litestar.response import Stream
 from msgspec import Meta
 
-from opilio.insights.analytics import PostFilter, as_csv
+from opilio.insights.analytics import PostFilter
+from opilio.insights.export import CSV, FORMATS, PARQUET
 from opilio.web.endpoint import Call, Registry
 
 ANALYTICS = Registry()
@@ -44,6 +45,10 @@ class PostListQuery(PostsQuery, kw_only=True, forbid_unknown_fields=True):
 
 class TrendQuery(PostsQuery, kw_only=True, forbid_unknown_fields=True):
     bucket: Literal["hour", "day", "week", "month"] = "day"
+
+
+class ExportQuery(PostsQuery, kw_only=True, forbid_unknown_fields=True):
+    format: Literal["csv", "parquet"] | None = None
 
 
 class KeywordQuery(PostsQuery, kw_only=True, forbid_unknown_fields=True):
@@ -129,11 +134,18 @@ async def analytics_errors(call: Call) -> Any:
     "GET",
     f"{_PATH}/export",
     "read",
-    "Every post as CSV",
-    query=PostsQuery,
-    raw_answers=("text/csv",),
+    "Every post as CSV or Parquet",
+    query=ExportQuery,
+    raw_answers=(CSV, PARQUET),
     tag="analytics",
 )
 async def analytics_export(call: Call) -> Response[Any]:
-    batches = call.opilio.analytics.export(call.text("project_id"), call.query.wanted)
-    return Stream(as_csv(batches), media_type="text/csv")
+    """`format` decides; without it the header `Accept` does, and CSV is what is given to anybody else."""
+    accepts_parquet = PARQUET in call.request.headers.get("accept", "")
+    chosen = FORMATS[call.query.format or ("parquet" if accepts_parquet else "csv")]
+    chosen.check()
+    project_id = call.text("project_id")
+    batches = call.opilio.analytics.export(project_id, call.query.wanted)
+    name = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in project_id)[:100]
+    headers = {"content-disposition": f'attachment; filename="{name}.{chosen.name}"'}
+    return Stream(chosen.write(batches), media_type=chosen.media_type, headers=headers)

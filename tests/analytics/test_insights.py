@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 import pyarrow.parquet
 import pytest
 
+from opilio.contracts.analytics import AspectFigures
+from opilio.contracts.management import Page
 from opilio.errors import Invalid
 from opilio.insights.analytics import AnalyticsInsights, PostFilter
 from opilio.insights.export import COLUMNS, as_csv, as_parquet
@@ -46,20 +48,20 @@ async def insights(processor, buckets, database):
 
 async def test_summary(insights):
     summary = await insights.summary("p1")
-    assert (summary["posts"], summary["analysed"], summary["errors"]) == (8, 7, 1)
-    assert summary["sentiments"]["positive"] == 3
-    assert summary["sentiments"]["negative"] == 2
-    assert summary["intents"]["purchase_intent"] == 1
-    assert summary["comment_sentiments"] == {"negative": 1, "positive": 1}
-    assert summary["aspects"]["battery"] == {"posts": 3, "negative": 0, "neutral": 0, "positive": 3}
-    assert summary["interactions"]["views"] == 7000
-    assert len(summary["top_posts"]) == 5
+    assert (summary.posts, summary.analysed, summary.errors) == (8, 7, 1)
+    assert summary.sentiments["positive"] == 3
+    assert summary.sentiments["negative"] == 2
+    assert summary.intents["purchase_intent"] == 1
+    assert summary.comment_sentiments == {"negative": 1, "positive": 1}
+    assert summary.aspects["battery"] == AspectFigures(posts=3, negative=0, neutral=0, positive=3)
+    assert summary.interactions.views == 7000
+    assert len(summary.top_posts) == 5
 
 
 async def test_an_unknown_project_is_empty_not_an_error(insights):
     summary = await insights.summary("nobody")
-    assert (summary["posts"], summary["sentiments"], summary["sentiment_score"]) == (0, {}, None)
-    assert await insights.posts("nobody") == {"items": [], "next_cursor": None}
+    assert (summary.posts, summary.sentiments, summary.sentiment_score) == (0, {}, None)
+    assert await insights.posts("nobody") == Page(items=[], next_cursor=None)
 
 
 @pytest.mark.parametrize("order", ["time", "impact"])
@@ -67,10 +69,8 @@ async def test_pages_hold_every_post_once(insights, order):
     seen, cursor = [], None
     while True:
         page = await insights.posts("p1", order=order, limit=2, cursor=cursor)
-        seen += [
-            (item["id"], item["at"] if order == "time" else item["impact_score"]) for item in page["items"]
-        ]
-        cursor = page["next_cursor"]
+        seen += [(item.id, item.at if order == "time" else item.impact_score) for item in page.items]
+        cursor = page.next_cursor
         if cursor is None:
             break
     ids = [post_id for post_id, _ in seen]
@@ -100,39 +100,39 @@ async def test_pages_hold_every_post_once(insights, order):
 )
 async def test_filters(insights, wanted, ids):
     page = await insights.posts("p1", wanted)
-    assert {item["id"] for item in page["items"]} == ids
+    assert {item.id for item in page.items} == ids
 
 
 async def test_trends_run_from_old_to_new(insights):
     days = await insights.trends("p1", bucket="day")
-    assert [(row["at"].day, row["posts"]) for row in days] == [(1, 3), (2, 2), (3, 2)]
-    assert (days[2]["negative"], days[2]["positive"]) == (1, 1)
+    assert [(row.at.day, row.posts) for row in days] == [(1, 3), (2, 2), (3, 2)]
+    assert (days[2].negative, days[2].positive) == (1, 1)
 
 
 async def test_keywords(insights):
-    words = {row["keyword"]: row for row in await insights.keywords("p1")}
-    assert words["giao hàng"]["posts"] == 2
-    assert words["giao hàng"]["negative"] == 2
+    words = {row.keyword: row for row in await insights.keywords("p1")}
+    assert words["giao hàng"].posts == 2
+    assert words["giao hàng"].negative == 2
 
 
 async def test_errors(insights):
     (error,) = await insights.errors("p1")
-    assert (error["error_category"], error["error_code"], error["errors"]) == ("network", "TIMEOUT", 1)
+    assert (error.error_category, error.error_code, error.errors) == ("network", "TIMEOUT", 1)
     page = await insights.error_list("p1", code="TIMEOUT")
-    assert [item["content_id"] for item in page["items"]] == ["e1"]
-    assert (await insights.error_list("p1", code="DNS_ERROR"))["items"] == []
+    assert [item.content_id for item in page.items] == ["e1"]
+    assert (await insights.error_list("p1", code="DNS_ERROR")).items == []
 
 
 async def test_share_of_voice(insights):
-    voices = {row["keyword"]: row for row in await insights.share_of_voice("p1")}
-    assert (voices["VF8"]["role"], voices["CX5"]["role"]) == ("brand", "competitor")
-    assert voices["VF8"]["share_percent"] == pytest.approx(71.43)
-    assert sum(row["share_percent"] for row in voices.values()) == pytest.approx(100, abs=0.1)
+    voices = {row.keyword: row for row in await insights.share_of_voice("p1")}
+    assert (voices["VF8"].role, voices["CX5"].role) == ("brand", "competitor")
+    assert voices["VF8"].share_percent == pytest.approx(71.43)
+    assert sum(row.share_percent for row in voices.values()) == pytest.approx(100, abs=0.1)
 
 
 async def test_comments_of_a_post(insights):
     comments = await insights.comments("p1", "tiktok", "b0")
-    assert [(comment["comment_id"], comment["sentiment"]) for comment in comments] == [
+    assert [(comment.comment_id, comment.sentiment) for comment in comments] == [
         ("c1", "negative"),
         ("c2", "positive"),
     ]

@@ -2,15 +2,20 @@
 
 import csv
 import io
+from typing import get_args, get_origin
 
+import jsonschema_rs
 import pyarrow.parquet
 import pytest
 
 from opilio.adapters.buckets import Buckets
 from opilio.analytics.processing import BatchProcessor
 from opilio.analytics.storing import BatchStore
+from opilio.web.api.analytics import ANALYTICS
+from opilio.web.openapi import document
 from tests.analytics.batches import body, event, failed, post
 
+ANSWERING = [endpoint for endpoint in ANALYTICS.endpoints if endpoint.answer]
 PATH = "/api/v1/analytics/proj_xyz"
 
 
@@ -27,6 +32,21 @@ async def posts(database):
         ),
     )
     await BatchProcessor(BatchStore(database), buckets).process(event())
+
+
+@pytest.mark.parametrize("endpoint", ANSWERING, ids=lambda endpoint: endpoint.path.rsplit("}/")[-1])
+async def test_every_answer_is_what_openapi_says(site, posts, endpoint):
+    """With rows in place: a struct that forgets a column, or calls it something else, does not pass."""
+    path = endpoint.path.replace("{project_id:str}", "proj_xyz")
+    params = {"platform": "tiktok", "id": "1"} if path.endswith("/comments") else {}
+    data = await site.reader.ok("GET", path, params=params)
+    described = document()["paths"][endpoint.path.replace(":str", "")]["get"]["responses"]["200"]
+    schema = described["content"]["application/json"]["schema"]
+    jsonschema_rs.validate(schema | {"components": document()["components"]}, {"success": True, "data": data})
+    assert data.get("items", data), path
+    kind = get_args(endpoint.answer)[0] if get_origin(endpoint.answer) is list else endpoint.answer
+    for item in data.get("items", [data]):
+        assert item.keys() == set(kind.__struct_fields__)
 
 
 async def test_an_export_is_csv_unless_parquet_is_asked_for(site, posts):

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -15,6 +15,9 @@ import typer
 from opilio.cli.context import open_opilio_for_cli, run_async
 from opilio.cli.moments import Since, Until
 from opilio.cli.output import Json, note, print_fields, show
+
+if TYPE_CHECKING:
+    from opilio.contracts.analytics import AnalyticsSummary
 
 app = typer.Typer(no_args_is_help=True, help="What posts say.")
 _TOGETHER = 256
@@ -33,7 +36,7 @@ def summary(project_id: str, json: Json = False) -> None:
     show(figures, json, lambda: print_fields(figures, hide=("top_posts",)))
 
 
-async def _summary(project_id: str) -> dict[str, Any]:
+async def _summary(project_id: str) -> "AnalyticsSummary":
     async with open_opilio_for_cli() as opilio:
         await opilio.project_insights.project(project_id)  # an unknown project is said to be unknown
         return await opilio.analytics.summary(project_id)

@@ -12,9 +12,7 @@ import msgspec
 
 from opilio.analytics.item import (
     MAX_TEXT,
-    Comment,
     Failure,
-    Item,
     comments_of,
     figures_of,
     moment,
@@ -27,7 +25,8 @@ from opilio.analytics.pipeline import Analysis, Pipeline, load_pipeline
 from opilio.analytics.stages.document import Figures, Impact, Sentiment
 from opilio.analytics.stages.impact import RISKS
 from opilio.contracts.codes import ErrorCode, category_of
-from opilio.contracts.collected import AlertRaised
+from opilio.contracts.events import AlertRaised
+from opilio.contracts.items import CollectedItem, ItemComment
 
 _ALERTING = frozenset(RISKS[2:])
 
@@ -58,12 +57,12 @@ class BatchRows:
 class _Work:
     """An item on its way through the batch."""
 
-    item: Item
+    item: CollectedItem
     project_id: str | None
     platform: str
     text: str
     cut: bool
-    comments: list[Comment]
+    comments: list[ItemComment]
 
 
 def analyse_batch(
@@ -85,7 +84,7 @@ def analyse_batch(
     return rows.finish(len(items), time.perf_counter() - begun)
 
 
-def _prepare(item: Item, context: BatchContext) -> _Work:
+def _prepare(item: CollectedItem, context: BatchContext) -> _Work:
     text = text_of(item)
     platform = (item.meta.platform or context.platform or "unknown").lower()
     return _Work(
@@ -162,7 +161,7 @@ class _Rows:
         if work.project_id and impact.risk in _ALERTING:
             self._alerts[work.project_id, work.platform, row["id"]] = _alert_row(work.project_id, row, impact)
 
-    def add_failure(self, failure: Failure, item: Item | None) -> None:
+    def add_failure(self, failure: Failure, item: CollectedItem | None) -> None:
         context = self._context
         project_id = project_of(item, context) if item else context.project_id
         platform = ((item.meta.platform if item else None) or context.platform or "unknown").lower()
@@ -190,7 +189,7 @@ class _Rows:
             }
         )
 
-    def _common(self, item: Item | None, project_id: str | None, platform: str) -> dict[str, Any]:
+    def _common(self, item: CollectedItem | None, project_id: str | None, platform: str) -> dict[str, Any]:
         context = self._context
         meta = item.meta if item else None
         job_id = context.job_id or (meta.job_id if meta else None)
@@ -245,7 +244,7 @@ def _content_columns(work: _Work, analysis: Analysis) -> dict[str, Any]:
     }
 
 
-def _figure_columns(item: Item, figures: Figures) -> dict[str, Any]:
+def _figure_columns(item: CollectedItem, figures: Figures) -> dict[str, Any]:
     author = item.author
     return {
         "author_id": str(author.id) if author.id is not None else None,
@@ -285,7 +284,9 @@ def aspects_as_json(analysis: Analysis) -> dict[str, Any]:
     }
 
 
-def _comment_row(key: tuple[str | None, str, str], comment: Comment, feeling: Sentiment) -> dict[str, Any]:
+def _comment_row(
+    key: tuple[str | None, str, str], comment: ItemComment, feeling: Sentiment
+) -> dict[str, Any]:
     text = (comment.text or "")[:MAX_TEXT]
     digest = hashlib.sha256(f"{comment.author_name}\n{text}".encode("utf-8", "replace")).hexdigest()[:32]
     return {

@@ -9,6 +9,7 @@ import msgspec
 from opilio.analytics.message import BatchContext
 from opilio.analytics.stages.document import Figures
 from opilio.contracts.codes import ErrorCode
+from opilio.contracts.items import CollectedItem, ItemComment
 from opilio.project_id import extract_project_id
 
 MAX_TEXT = 1 << 20
@@ -16,67 +17,8 @@ MAX_COMMENTS = 1000
 _LONGEST_ID = 512
 
 
-class Meta(msgspec.Struct, kw_only=True):
-    id: str | int
-    platform: str | None = None
-    fetch_status: str | None = None
-    published_at: Any = None
-    crawled_at: Any = None
-    permalink: str | None = None
-    job_id: str | None = None
-    task_type: str | None = None
-    keyword_source: str | None = None
-    pipeline_version: str | None = None
-    lang: str | None = None
-    region: str | None = None
-    error_code: str | None = None
-    error_message: str | None = None
-    fetch_error: str | None = None
-    error_details: Any = None
-
-
-class Content(msgspec.Struct, kw_only=True):
-    text: str | None = None
-    transcription: str | None = None
-    duration: float | None = None
-    hashtags: list[str] | None = None
-
-
-class Interaction(msgspec.Struct, kw_only=True):
-    views: int | None = None
-    likes: int | None = None
-    comments_count: int | None = None
-    shares: int | None = None
-    saves: int | None = None
-
-
-class Author(msgspec.Struct, kw_only=True):
-    id: str | int | None = None
-    name: str | None = None
-    username: str | None = None
-    avatar_url: str | None = None
-    followers: int | None = None
-    is_verified: bool | None = None
-
-
-class Comment(msgspec.Struct, kw_only=True):
-    text: str | None = None
-    id: str | int | None = None
-    author_name: str | None = None
-    likes: int | None = None
-    created_at: Any = None
-
-
-class Item(msgspec.Struct, kw_only=True):
-    meta: Meta
-    content: Content = msgspec.field(default_factory=Content)
-    interaction: Interaction = msgspec.field(default_factory=Interaction)
-    author: Author = msgspec.field(default_factory=Author)
-    comments: list[msgspec.Raw] = msgspec.field(default_factory=list)
-
-
-_ITEM = msgspec.json.Decoder(Item, strict=False)
-_COMMENT = msgspec.json.Decoder(Comment, strict=False)
+_ITEM = msgspec.json.Decoder(CollectedItem, strict=False)
+_COMMENT = msgspec.json.Decoder(ItemComment, strict=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +31,9 @@ class Failure:
     details: Any = None
 
 
-def parse_item(raw: bytes, context: BatchContext, position: int) -> tuple[Item | None, Failure | None]:
+def parse_item(
+    raw: bytes, context: BatchContext, position: int
+) -> tuple[CollectedItem | None, Failure | None]:
     """The item, the failure it reports, or both."""
     try:
         item = _ITEM.decode(raw)
@@ -104,16 +48,16 @@ def parse_item(raw: bytes, context: BatchContext, position: int) -> tuple[Item |
     return item, Failure(content_id, meta.error_code or ErrorCode.UNKNOWN_ERROR, message, meta.error_details)
 
 
-def _content_id(item: Item) -> str:
+def _content_id(item: CollectedItem) -> str:
     content_id = str(item.meta.id).strip()
     if not content_id or len(content_id) > _LONGEST_ID:
         raise ValueError(f"meta.id must have 1 to {_LONGEST_ID} characters")
     return content_id
 
 
-def comments_of(item: Item) -> list[Comment]:
+def comments_of(item: CollectedItem) -> list[ItemComment]:
     """The comments that can be read and say something."""
-    comments: list[Comment] = []
+    comments: list[ItemComment] = []
     for raw in item.comments[:MAX_COMMENTS]:
         try:
             comment = _COMMENT.decode(raw)
@@ -124,19 +68,19 @@ def comments_of(item: Item) -> list[Comment]:
     return comments
 
 
-def text_of(item: Item) -> str:
+def text_of(item: CollectedItem) -> str:
     """What the author says: the caption, then the spoken words."""
     parts = (item.content.text, item.content.transcription)
     return "\n".join(part for part in parts if part)
 
 
-def project_of(item: Item, context: BatchContext) -> str | None:
+def project_of(item: CollectedItem, context: BatchContext) -> str | None:
     if context.project_id or not item.meta.job_id:
         return context.project_id
     return extract_project_id(item.meta.job_id)
 
 
-def figures_of(item: Item, platform: str, now: datetime) -> Figures:
+def figures_of(item: CollectedItem, platform: str, now: datetime) -> Figures:
     published = moment(item.meta.published_at)
     seen = moment(item.meta.crawled_at) or now
     counts, author = item.interaction, item.author

@@ -7,16 +7,37 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from opilio.contracts.collected import CollectedPayload, DataCollected, LegacyMessage
+from opilio.contracts.collector import LegacyMessage
 from opilio.project_id import extract_project_id
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*")
 Format = Literal["event", "legacy", "inline"]
-S = TypeVar("S", DataCollected, LegacyMessage)
 
 
 class Unreadable(Exception):
     """A message or a batch that no retry will make readable; the text is its reason."""
+
+
+class _Payload(msgspec.Struct, kw_only=True):
+    """Of the contract's `CollectedBatch` only the path is indispensable: crawlers are written by others."""
+
+    minio_path: str
+    project_id: str | None = None
+    job_id: str | None = None
+    batch_index: int | None = None
+    content_count: int | None = None
+    platform: str | None = None
+    task_type: str | None = None
+    keyword: str | None = None
+    brand_name: str | None = None
+
+
+class _Event(msgspec.Struct, kw_only=True):
+    payload: _Payload
+    event_id: str | None = None
+
+
+S = TypeVar("S", _Event, LegacyMessage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +87,7 @@ def read_message(body: bytes) -> Inbound:
     digest = hashlib.sha256(body).hexdigest()[:32]
     payload = shape.get("payload")
     if isinstance(payload, dict) and "minio_path" in payload:
-        return _event(_typed(body, DataCollected), digest)
+        return _event(_typed(body, _Event), digest)
     if "data_ref" in shape:
         return _legacy(_typed(body, LegacyMessage), digest)
     if isinstance(shape.get("meta"), dict):
@@ -100,7 +121,7 @@ def _typed(body: bytes, kind: type[S]) -> S:
         raise Unreadable(f"bad_field: {error}") from error
 
 
-def _event(event: DataCollected, digest: str) -> Inbound:
+def _event(event: _Event, digest: str) -> Inbound:
     payload = event.payload
     context = BatchContext(
         project_id=_project(payload.project_id, payload.job_id),
@@ -135,6 +156,6 @@ def _project(project_id: str | None, job_id: str | None) -> str | None:
     return project_id or (extract_project_id(job_id) if job_id else None)
 
 
-def _platform(payload: CollectedPayload) -> str:
+def _platform(payload: _Payload) -> str:
     """Named by the event, or by the first folder of the key."""
     return (payload.platform or parse_path(payload.minio_path).key.split("/")[0]).lower()

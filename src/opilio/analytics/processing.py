@@ -28,8 +28,9 @@ _UNAVAILABLE = (
     asyncpg.InsufficientResourcesError,
     asyncpg.TransactionRollbackError,
     asyncpg.InterfaceError,
-    BrokenExecutor,
 )
+# A worker that dies takes the batches of its neighbours down with it; a batch that always kills is given up in the end.
+_MOST_CRASHES = 10
 _USUAL_SIZE = {"tiktok": 50, "youtube": 20}
 
 
@@ -124,9 +125,9 @@ class BatchProcessor:
         except TooLarge as fault:
             return await self._give_up(inbound, str(fault), now)
         except (Missing, Unreadable) as fault:
-            if retries + 1 < self._options.tries:
-                return Again(self._wait(retries), str(fault))
-            return await self._give_up(inbound, str(fault), now)
+            return await self._again(inbound, str(fault), now, retries, self._options.tries)
+        except BrokenExecutor as fault:
+            return await self._again(inbound, f"worker_died: {fault}", now, retries, _MOST_CRASHES)
 
     async def _fetch_and_store(self, inbound: Inbound, now: datetime) -> Done:
         begun = time.perf_counter()
@@ -150,6 +151,11 @@ class BatchProcessor:
         loop = asyncio.get_running_loop()
         stages = dict(self._options.stages)
         return await loop.run_in_executor(self._pool, analyse_batch, items, inbound.context, stages, now)
+
+    async def _again(self, inbound: Inbound, reason: str, now: datetime, retries: int, tries: int) -> Outcome:
+        if retries + 1 < tries:
+            return Again(self._wait(retries), reason)
+        return await self._give_up(inbound, reason, now)
 
     async def _give_up(self, inbound: Inbound, reason: str, now: datetime) -> Outcome:
         await self._store.give_up(inbound, now)

@@ -7,13 +7,9 @@ import msgspec
 from opilio.adapters.postgres import Database, Session, load_queries
 from opilio.analytics.batch import BatchRows, Counts
 from opilio.analytics.message import Inbound
-from opilio.contracts.collected import (
-    ALERT_RAISED,
-    ANALYZE_RESULT,
-    RESULT_EXCHANGE,
-    RESULT_ROUTING_KEY,
-    AnalyzeResult,
-)
+from opilio.contracts.collector import ANALYTICS_RESULT, ANALYZE_RESULT, AnalyzeResult
+from opilio.contracts.events import ALERT_RAISED
+from opilio.contracts.topology import RESULTS
 
 sql = load_queries("opilio.analytics")
 
@@ -21,7 +17,7 @@ sql = load_queries("opilio.analytics")
 class BatchStore:
     """Rows, alerts and the message to the collector become visible together, or not at all."""
 
-    def __init__(self, database: Database, *, exchange: str = RESULT_EXCHANGE) -> None:
+    def __init__(self, database: Database, *, exchange: str = RESULTS) -> None:
         self._db = database
         self._exchange = exchange
 
@@ -116,6 +112,6 @@ class BatchStore:
             data=result,
             now=now,
             exchange=self._exchange,
-            routing_key=RESULT_ROUTING_KEY,
+            routing_key=ANALYTICS_RESULT,
             job_id=job_id,
         )

@@ -1,7 +1,6 @@
 """The analytics role: collected batches become rows."""
 
 import asyncio
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 
@@ -23,6 +22,7 @@ from opilio.contracts.topology import COLLECTED_QUEUE
 from opilio.runtime.bootstrap import Opilio, open_bus
 from opilio.runtime.loops import Counts, Loop, Work, run_loops
 from opilio.runtime.settings import Settings
+from opilio.runtime.workers import Workers
 
 AT_ONCE = 5  # batches; each consumer takes one message at a time
 _HOUR = 3600.0
@@ -32,7 +32,7 @@ async def serve(opilio: Opilio, stop: asyncio.Event) -> None:
     settings = opilio.settings
     store = BatchStore(opilio.database)
     workers = settings.analytics_workers
-    with ProcessPoolExecutor(max_workers=workers) if workers else nullcontext() as pool:
+    with Workers(workers) if workers else nullcontext() as pool:
         processor = BatchProcessor(store, Buckets(settings.blobs), _options(settings), pool=pool)
         async with open_bus(settings, opilio.database) as bus:
             handler = Handler(processor, AnalyticsMetrics(REGISTRY))
@@ -50,6 +50,7 @@ def _options(settings: Settings) -> ProcessingOptions:
         new_mode=settings.new_mode_enabled,
         legacy_mode=settings.legacy_mode_enabled,
         stages=settings.analytics_stages,
+        first_wait=timedelta(seconds=settings.analytics_retry_seconds),
     )
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from opilio.analytics.words.polarity import Polarity
+from opilio.contracts.analytics import RiskLevel
 
 
 @dataclass(slots=True)
@@ -91,5 +92,5 @@ class Reason:
 @dataclass(frozen=True, slots=True)
 class Impact:
     score: float
-    risk: str
+    risk: RiskLevel
     reasons: tuple[Reason, ...] = field(default_factory=tuple)

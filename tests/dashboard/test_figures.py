@@ -50,7 +50,7 @@ def quiet(**more: object) -> Pulse:
     nothing = Span(done=0, failed=0, expired=0, crawls=0, seconds=0, minutes=60)
     fields = {
         "at": NOW, "pending": 0, "locked": 0, "exact": True, "overrun": 0, "due": 0, "oldest_due": 0, "oldest_waiting": 0,
-        "bots_alive": 0, "bots": 0, "hosts_cooling": 0, "outbox": 0, "oldest_outbox": 0, "webhooks": 0, "dead_letters": 0,
+        "bots_alive": 0, "bots": 0, "hosts_cooling": 0, "outbox": 0, "oldest_outbox": 0, "webhooks": 0, "dead_letters": 0, "projects": 0,
         "any_policy": True, "last_minute": {}, "hour": nothing, "day": nothing, "queues": [], "cooling": [],
         "troubled_webhooks": [], "error_codes": {},
     }  # fmt: skip

@@ -56,6 +56,10 @@ class ProjectInsights:
         more = None if last is None else _encoded(f"{last['job_id']}/{last['platform']}")
         return Page(items=[TaskRow(**row) for row in rows[:limit]], next_cursor=more)
 
+    async def told(self, project_id: str, *, limit: int = 20) -> list[Row]:
+        """The progress webhooks of a project, newest first, each with its last attempt."""
+        return await self._db.fetch(_Q.project_told, project_id=project_id, most=limit)
+
 
 def _project(row: Row) -> Project:
     fields: dict[str, Any] = dict(row)

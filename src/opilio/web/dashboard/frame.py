@@ -74,9 +74,12 @@ class Visit:
         """A field of the form; empty is not said."""
         return _clean(next(iter(self.form.get(name, [])), None))
 
+    def name(self, of: str = "id") -> str:
+        """What the path says is looked at, without the ending of its twin."""
+        return twin_of(str(self.request.path_params[of]))[0]
+
     def id(self, name: str = "id") -> UUID:
-        text = str(self.request.path_params[name])
-        return uuid_of(text.removesuffix(".json").removesuffix(".csv"))
+        return uuid_of(self.name(name))
 
     def here(self, **changes: Any) -> str:
         """The same page with other parameters; None takes one away."""

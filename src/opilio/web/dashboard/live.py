@@ -2,9 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +16,7 @@ import structlog
 from litestar import Response
 from litestar.response import Stream
 
-from opilio.insights.dashboard import Figures, Pulse
+from opilio.insights.dashboard import Figures, Pulse, Watched
 from opilio.web.dashboard.frame import Site, Visit, uuid_of
 from opilio.web.dashboard.problems import problems
 from opilio.web.dashboard.render import fragment
@@ -34,7 +36,7 @@ class Beat:
 
     pulse: Pulse | None
     fault: str = ""
-    marks: dict[UUID, str] = field(default_factory=dict)
+    marks: dict[UUID | str, str] = field(default_factory=dict)
     _texts: dict[str, str] = field(default_factory=dict)
 
     def overview(self, words: Words) -> str:
@@ -50,17 +52,16 @@ class Beat:
 class Viewer:
     """Hears the newest beat only: a slow browser misses some, and misses nothing by it."""
 
-    jobs: frozenset[UUID]
-    policies: frozenset[UUID]
+    watched: Watched
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _beat: Beat | None = None
-    _known: dict[UUID, str] | None = None
+    _known: dict[UUID | str, str] | None = None
     _changed: bool = False
     ended: bool = False
 
     def hear(self, beat: Beat) -> None:
         if beat.pulse is not None:
-            mine = {thing: beat.marks.get(thing, "") for thing in self.jobs | self.policies}
+            mine = {thing: beat.marks.get(thing, "") for thing in self.watched}
             # The first look counts as a change: something may have happened since the page was made.
             self._changed = self._changed or (self._known != mine and bool(mine))
             self._known = mine
@@ -105,8 +106,8 @@ class Live:
         return self._last[1]
 
     @contextmanager
-    def watching(self, jobs: Iterable[UUID], policies: Iterable[UUID]) -> Iterator[Viewer]:
-        viewer = Viewer(frozenset(jobs), frozenset(policies))
+    def watching(self, watched: Watched) -> Iterator[Viewer]:
+        viewer = Viewer(watched)
         if fresh := self._fresh():
             viewer.greet(fresh)
         self._viewers.add(viewer)
@@ -126,12 +127,11 @@ class Live:
 
     async def look(self) -> Beat:
         self.looks += 1
-        jobs = {thing for viewer in self._viewers for thing in viewer.jobs}
-        policies = {thing for viewer in self._viewers for thing in viewer.policies}
+        watched = reduce(or_, (viewer.watched for viewer in self._viewers), Watched())
         try:
             async with asyncio.timeout(10):
                 pulse = await self._figures.pulse()
-                marks = await self._figures.marks(list(jobs), list(policies))
+                marks = await self._figures.marks(watched)
         except _AWAY as error:
             _log.warning("the dashboard cannot see the database", error=str(error))
             return Beat(None, fault=str(error) or type(error).__name__)
@@ -154,18 +154,19 @@ LIVE = Site()
 @LIVE.page("/live", twins=False)
 async def stream(visit: Visit) -> Response[Any]:
     """Server-sent events: `tick` with the figures, `changed` when something on the screen did, `down`."""
-    jobs, policies = _ids(visit.arg("jobs")), _ids(visit.arg("policies"))
-    overview = visit.arg("page") == "overview"
+    watched = Watched(
+        jobs=frozenset(map(uuid_of, _listed(visit.arg("jobs")))),
+        policies=frozenset(map(uuid_of, _listed(visit.arg("policies")))),
+        projects=frozenset(_listed(visit.arg("projects"))),
+    )
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    messages = _messages(visit.app.live, visit.words, jobs, policies, overview=overview)
+    messages = _messages(visit.app.live, visit.words, watched, overview=visit.arg("page") == "overview")
     return Stream(messages, media_type="text/event-stream", headers=headers)
 
 
-async def _messages(
-    live: Live, words: Words, jobs: list[UUID], policies: list[UUID], *, overview: bool
-) -> AsyncIterator[str]:
+async def _messages(live: Live, words: Words, watched: Watched, *, overview: bool) -> AsyncIterator[str]:
     ends = time.monotonic() + _LONGEST
-    with live.watching(jobs, policies) as viewer:
+    with live.watching(watched) as viewer:
         while time.monotonic() < ends:
             beat, changed = await viewer.next()
             if viewer.ended:
@@ -183,7 +184,16 @@ async def _messages(
 def _figures(pulse: Pulse) -> str:
     shown = {
         name: getattr(pulse, name)
-        for name in ("pending", "locked", "due", "bots_alive", "hosts_cooling", "dead_letters", "webhooks")
+        for name in (
+            "pending",
+            "locked",
+            "due",
+            "bots_alive",
+            "hosts_cooling",
+            "dead_letters",
+            "webhooks",
+            "projects",
+        )
     }
     return msgspec.json.encode(shown | {"at": pulse.at}).decode()
 
@@ -193,5 +203,5 @@ def event(name: str, data: str) -> str:
     return (f"event: {name}\n" if name else "") + lines + "\n"
 
 
-def _ids(text: str | None) -> list[UUID]:
-    return [uuid_of(part) for part in (text or "").split(",")[:_MOST_WATCHED] if part]
+def _listed(text: str | None) -> list[str]:
+    return [part for part in (text or "").split(",")[:_MOST_WATCHED] if part]

@@ -21,6 +21,8 @@ from opilio.web.dashboard.overview import OVERVIEW
 from opilio.web.dashboard.palette import PALETTE
 from opilio.web.dashboard.policies import POLICIES
 from opilio.web.dashboard.policy_form import POLICY_FORM
+from opilio.web.dashboard.project_form import PROJECT_FORM
+from opilio.web.dashboard.projects import PROJECTS
 from opilio.web.dashboard.results import RESULTS
 from opilio.web.dashboard.settings import SETTINGS
 from opilio.web.dashboard.views import VIEWS
@@ -35,6 +37,8 @@ _SITES = (
     RESULTS,
     BOTS,
     HOSTS,
+    PROJECT_FORM,
+    PROJECTS,
     OUTGOING,
     SETTINGS,
     VIEWS,

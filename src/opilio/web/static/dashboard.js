@@ -69,8 +69,13 @@
     if (busy && pill) { pill.hidden = false; return; }
     reload(target);
   }
+  // One after the other: of two requests at once, only the first would be made.
+  async function renew(parts) {
+    for (const id of parts) await htmx.ajax("GET", location.href, { target: `#${id}`, select: `#${id}`, swap: "outerMorph" });
+  }
   function reload(target) {
-    htmx.ajax("GET", location.href, { target: `#${target.id}`, select: `#${target.id}`, swap: "outerMorph" });
+    // The heading of a single thing tells its state, and offers what can be done with it.
+    renew(target.id === "detail" ? ["heading", "detail"] : [target.id]);
     const pill = $("#refresh-pill");
     if (pill) pill.hidden = true;
     $("#announcer").textContent = target.dataset.refresh;

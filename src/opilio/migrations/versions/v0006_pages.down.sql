@@ -1,0 +1,2 @@
+drop index webhook_delivery_told;
+drop index project_open;

@@ -6,7 +6,7 @@ import pytest
 
 from opilio.adapters.postgres import Database
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
-from tests.components.fixtures import rabbitmq, rabbitmq_url, redis_server, redis_url, s3  # noqa: F401
+from tests.components.fixtures import own_rabbitmq, rabbitmq, rabbitmq_url, redis_server, redis_url, s3  # noqa: F401
 from tests.delivery.databases import fresh, make_template
 
 

@@ -22,7 +22,6 @@ from opilio.delivery.relay import Relay
 from opilio.delivery.routing import to_broker
 from opilio.delivery.sending import Sender
 from opilio.errors import Unavailable
-from tests.components.servers import RabbitMQ, program
 from tests.delivery.receiver import Receiver, Reply
 from tests.delivery.world import ANYWHERE, World
 
@@ -66,16 +65,6 @@ class Process:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()
             self._process = None
-
-
-@pytest.fixture
-def own_rabbitmq():
-    if program("rabbitmq-server") is None:
-        pytest.skip("rabbitmq-server is not installed")
-    server = RabbitMQ()
-    server.start()
-    yield server
-    server.remove()
 
 
 async def _collect(url: str, queue: str, into: list[tuple[str, bytes]]) -> None:

@@ -47,15 +47,23 @@ class QuickModel:
     def probabilities(
         self, known: Sequence[tuple[float, ...]], share: float, signs: Mapping[str, float]
     ) -> list[float]:
-        totals = [share * total for total in _summed(known)] if known else self._nothing
+        totals = [share * total for total in map(sum, zip(*known, strict=True))] if known else self._nothing
         weights = self._signs
-        told = [(weights[name], value) for name, value in signs.items() if name in weights]
-        plain = _summed([totals, *(row for row, value in told if value == 1.0)])
-        return softmax(_summed([plain, *([w * value for w in row] for row, value in told if value != 1.0)]))
+        told = [(value, weights[name]) for name, value in signs.items() if name in weights]
+        if len(totals) == 3:  # the model that reads every comment: worth a line of its own
+            return softmax(_three(totals, told))
+        for value, row in told:
+            totals = [total + value * weight for total, weight in zip(totals, row, strict=True)]
+        return softmax(totals)
 
 
-def _summed(rows: Sequence[Sequence[float]]) -> Sequence[float]:
-    return [*map(sum, zip(*rows, strict=True))]
+def _three(totals: Sequence[float], told: Sequence[tuple[float, Sequence[float]]]) -> list[float]:
+    first, second, third = totals
+    for value, (one, two, three) in told:
+        first += value * one
+        second += value * two
+        third += value * three
+    return [first, second, third]
 
 
 def softmax(totals: Sequence[float]) -> list[float]:

@@ -1,6 +1,5 @@
 """From the items of a batch to the rows of the database: pure, so that it can run in another process."""
 
-import hashlib
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,9 @@ import msgspec
 from opilio.analytics.item import (
     MAX_TEXT,
     Failure,
+    comment_id,
     comments_of,
+    count,
     figures_of,
     moment,
     parse_item,
@@ -44,6 +45,7 @@ class Counts:
 class BatchRows:
     """Rows as JSON arrays, ready for the database, and the figures of the batch."""
 
+    identities: bytes
     posts: bytes
     comments: bytes
     errors: bytes
@@ -194,7 +196,7 @@ class _Rows:
         meta = item.meta if item else None
         job_id = context.job_id or (meta.job_id if meta else None)
         return {
-            "id": str(meta.id).strip() if meta else None,
+            "id": meta.id if meta else None,
             "project_id": project_id,
             "job_id": job_id,
             "batch_index": context.batch_index,
@@ -216,6 +218,12 @@ class _Rows:
     def finish(self, batch_size: int, seconds: float) -> BatchRows:
         failed = sum(self._codes.values())
         return BatchRows(
+            _encoded(
+                [
+                    {"project_id": project, "platform": platform, "id": id_}
+                    for project, platform, id_ in self._posts
+                ]
+            ),
             _encoded(list(self._posts.values())),
             _encoded(list(self._comments.values())),
             _encoded(self._errors),
@@ -287,16 +295,14 @@ def aspects_as_json(analysis: Analysis) -> dict[str, Any]:
 def _comment_row(
     key: tuple[str | None, str, str], comment: ItemComment, feeling: Sentiment
 ) -> dict[str, Any]:
-    text = (comment.text or "")[:MAX_TEXT]
-    digest = hashlib.sha256(f"{comment.author_name}\n{text}".encode("utf-8", "replace")).hexdigest()[:32]
     return {
         "project_id": key[0],
         "platform": key[1],
         "id": key[2],
-        "comment_id": str(comment.id) if comment.id is not None else digest,
-        "text": text,
+        "comment_id": comment_id(comment),
+        "text": (comment.text or "")[:MAX_TEXT],
         "author_name": comment.author_name,
-        "likes": max(comment.likes or 0, 0),
+        "likes": count(comment.likes),
         "sentiment": feeling.label,
         "sentiment_score": feeling.score,
         "commented_at": moment(comment.created_at),

@@ -128,6 +128,13 @@ class BatchProcessor:
             return await self._again(inbound, str(fault), now, retries, self._options.tries)
         except BrokenExecutor as fault:
             return await self._again(inbound, f"worker_died: {fault}", now, retries, _MOST_CRASHES)
+        except _UNAVAILABLE:
+            raise
+        except Exception as fault:
+            # Something nobody thought of: the batch is kept as a dead letter, and its project can finish.
+            log.exception("analytics.batch_failed")
+            reason = f"failed: {type(fault).__name__}: {fault}"
+            return await self._again(inbound, reason, now, retries, self._options.tries)
 
     async def _fetch_and_store(self, inbound: Inbound, now: datetime) -> Done:
         begun = time.perf_counter()

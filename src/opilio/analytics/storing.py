@@ -79,9 +79,8 @@ class BatchStore:
         return fresh
 
     async def _write(self, session: Session, rows: BatchRows, now: datetime) -> None:
-        posts = msgspec.Raw(rows.posts)
-        await session.execute(sql.claim_identities, posts=posts, now=now)
-        await session.execute(sql.store_posts, posts=posts, now=now)
+        await session.execute(sql.claim_identities, identities=msgspec.Raw(rows.identities), now=now)
+        await session.execute(sql.store_posts, posts=msgspec.Raw(rows.posts), now=now)
         if rows.comments != b"[]":
             await session.execute(sql.store_comments, comments=msgspec.Raw(rows.comments), now=now)
         if rows.errors != b"[]":

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from opilio.analytics.words.features import grams_of, polarity_features
 from opilio.analytics.words.polarity import Polarity
 from opilio.contracts.analytics import RiskLevel
 
@@ -17,6 +18,22 @@ class Document:
     bare: bool  # Vietnamese typed without its marks
     flags: tuple[str, ...]
     polarity: Polarity
+    _grams: set[str] | None = field(default=None, repr=False, compare=False)
+    _signs: dict[str, float] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def grams(self) -> set[str]:
+        """Words and pairs of words; several stages look at them, so they are made once."""
+        if self._grams is None:
+            self._grams = grams_of(self.tokens)
+        return self._grams
+
+    @property
+    def signs(self) -> dict[str, float]:
+        """The dense features of the text's feelings; not to be changed."""
+        if self._signs is None:
+            self._signs = polarity_features(self.polarity, self.tokens)
+        return self._signs
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,13 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 from unittest.mock import patch
+from uuid import UUID
 
 from prometheus_client import CollectorRegistry
 
 from opilio.adapters.buckets import Buckets
 from opilio.contracts.projects import ProjectInput
+from opilio.contracts.topology import RESULTS
 from opilio.crawler.author import Item
 from opilio.crawler.simulator import Calm, Platform, SimulatedCrawler, Troubles
 from opilio.runtime import analytics, collector, delivery
@@ -20,7 +22,7 @@ BUCKET = "crawl-data"
 
 @asynccontextmanager
 async def listening(
-    opilio: Opilio, *, troubles: Troubles = Calm, platforms: tuple[Platform, ...] | None = None
+    opilio: Opilio, *, troubles: Troubles = Calm, platforms: tuple[Any, ...] | None = None
 ) -> AsyncIterator[None]:
     """Collector, analytics and delivery as `opilio up` runs them, beside simulated crawlers."""
     # The role counts for its process; here it starts again and again in one.
@@ -31,7 +33,7 @@ async def listening(
 
 @asynccontextmanager
 async def _at_work(
-    opilio: Opilio, troubles: Troubles, platforms: tuple[Platform, ...] | None
+    opilio: Opilio, troubles: Troubles, platforms: tuple[Any, ...] | None
 ) -> AsyncIterator[None]:
     stop = asyncio.Event()
     async with AsyncExitStack() as stack:
@@ -50,11 +52,12 @@ async def _at_work(
             await asyncio.gather(*work)
 
 
-class EvilPlatform(Platform):
+class EvilPlatform:
     """Every text of every post is somebody's attempt."""
 
     def __init__(self, name: str, payload: str) -> None:
-        super().__init__(name, 7)
+        self.name = name
+        self.seed = 7
         self._payload = payload
 
     def search(self, keyword: str, limit: int) -> Any:
@@ -70,9 +73,27 @@ class EvilPlatform(Platform):
 
 
 async def finished(opilio: Opilio, project_id: str, seconds: float = 60) -> None:
+    """Counted to its end, and all that it gave rise to is told."""
     async with asyncio.timeout(seconds):
         while (await opilio.project_insights.project(project_id)).status != "DONE":
             await asyncio.sleep(0.1)
+        while (await opilio.figures.pulse()).outbox:
+            await asyncio.sleep(0.1)
+
+
+async def one_dead_letter(opilio: Opilio) -> UUID:
+    """A result that nobody can read, given up."""
+    async with open_bus(opilio.settings, opilio.database) as bus:
+        await bus.publish(RESULTS, "crawler.tiktok.result", b"{ no JSON at all")
+    return await dead_letter_other_than(opilio, None)
+
+
+async def dead_letter_other_than(opilio: Opilio, known: UUID | None) -> UUID:
+    """The newest dead letter, once there is one that is not known."""
+    async with asyncio.timeout(20):
+        while not (found := [x for x in (await opilio.dead_letters.page()).items if x.id != known]):
+            await asyncio.sleep(0.1)
+    return found[0].id
 
 
 async def fill_projects(opilio: Opilio, webhook_url: str | None = None) -> None:
@@ -90,6 +111,7 @@ async def fill_projects(opilio: Opilio, webhook_url: str | None = None) -> None:
     )
     # Some searches are refused for good, and no time is lost with others.
     async with listening(opilio, troubles=Troubles(0, 0.2, 0, 0, 0, 0, 0)):
+        await one_dead_letter(opilio)
         await finished(opilio, "tea")
     await opilio.projects.create(
         ProjectInput(project_id="shoes-2026", brand_name="Running shoes", brand_keywords=["wind", "rain"]),

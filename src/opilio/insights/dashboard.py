@@ -110,6 +110,11 @@ class PolicyFilter(msgspec.Struct, kw_only=True, frozen=True):
     label_key: str | None = None
     label_value: str | None = None
 
+    @property
+    def is_of_state(self) -> bool:
+        """Whether it asks for nothing but what crawls change."""
+        return not any((self.host, self.q, self.queue, self.is_hot is not None, self.label_key))
+
 
 class JobFilter(msgspec.Struct, kw_only=True, frozen=True):
     """Chooses jobs."""
@@ -208,7 +213,12 @@ class Figures:
         async with self._db.transaction() as session:
             await session.execute(_Q.plan_for_these_values)
             return await session.fetch(
-                _Q.policy_list, sort=sort, most=size + 1, skip=(page - 1) * size, **fields
+                _Q.policy_list,
+                sort=sort,
+                by_state=sort == "next" and chosen.is_of_state,
+                most=size + 1,
+                skip=(page - 1) * size,
+                **fields,
             )
 
     async def policy_ids(self, chosen: PolicyFilter, choice: Choice, most: int) -> list[UUID]:

@@ -86,9 +86,18 @@ class Visit:
         query = dict(self.request.query_params.items()) | changes
         return with_query(self.path, query)
 
+    def back(self, usual: str) -> str:
+        """Where the form was sent from, or where such forms usually stand."""
+        said = self.said("back")
+        return str(said) if is_local(said) else usual
+
     @property
     def path(self) -> str:
         return twin_of(self.request.url.path)[0]
+
+    @property
+    def twin(self) -> str:
+        return twin_of(self.request.url.path)[1]
 
     async def note(self, action: str, subject: str, details: Any = None) -> None:
         await self.opilio.entry.note(self.actor, action, subject, details)

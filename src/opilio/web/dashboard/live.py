@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
@@ -17,6 +17,7 @@ from litestar import Response
 from litestar.response import Stream
 
 from opilio.insights.dashboard import Figures, Pulse, Watched
+from opilio.runtime.dependencies import Watch
 from opilio.web.dashboard.frame import Site, Visit, uuid_of
 from opilio.web.dashboard.problems import problems
 from opilio.web.dashboard.render import fragment
@@ -37,6 +38,7 @@ class Beat:
     pulse: Pulse | None
     fault: str = ""
     marks: dict[UUID | str, str] = field(default_factory=dict)
+    away: Mapping[str, str] = field(default_factory=dict)
     _texts: dict[str, str] = field(default_factory=dict)
 
     def overview(self, words: Words) -> str:
@@ -87,8 +89,9 @@ class Viewer:
 class Live:
     """One per process; looks only while somebody watches."""
 
-    def __init__(self, figures: Figures, tick: float = _TICK) -> None:
+    def __init__(self, figures: Figures, outside: Watch | None = None, *, tick: float = _TICK) -> None:
         self._figures = figures
+        self._outside = outside or Watch([])
         self._tick = tick
         self._viewers: set[Viewer] = set()
         self._task: asyncio.Task[None] | None = None
@@ -135,7 +138,7 @@ class Live:
         except _AWAY as error:
             _log.warning("the dashboard cannot see the database", error=str(error))
             return Beat(None, fault=str(error) or type(error).__name__)
-        beat = Beat(pulse, marks=marks)
+        beat = Beat(pulse, marks=marks, away=self._outside.away())
         self._last = (time.monotonic(), beat)
         return beat
 
@@ -143,6 +146,7 @@ class Live:
         """The process ends: so do the streams, and browsers look for another one."""
         for viewer in self._viewers:
             viewer.end()
+        await self._outside.close()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -174,14 +178,14 @@ async def _messages(live: Live, words: Words, watched: Watched, *, overview: boo
             if beat.pulse is None:
                 yield event("down", beat.fault)
                 continue
-            yield event("tick", _figures(beat.pulse))
+            yield event("tick", _figures(beat.pulse, beat.away))
             if overview:
                 yield event("", beat.overview(words))
             if changed:
                 yield event("changed", "1")
 
 
-def _figures(pulse: Pulse) -> str:
+def _figures(pulse: Pulse, away: Mapping[str, str]) -> str:
     shown = {
         name: getattr(pulse, name)
         for name in (
@@ -195,7 +199,7 @@ def _figures(pulse: Pulse) -> str:
             "projects",
         )
     }
-    return msgspec.json.encode(shown | {"at": pulse.at}).decode()
+    return msgspec.json.encode(shown | {"at": pulse.at, "away": away}).decode()
 
 
 def event(name: str, data: str) -> str:

@@ -35,6 +35,7 @@ def _pages(visit: Visit) -> list[Entry]:
         (say("Hosts"), "/hosts", page),
         (say("Projects"), "/projects", page),
         (say("Projects in progress"), "/projects?status=PROCESSING", page),
+        (say("Analytics"), "/analytics", page),
         (say("Webhooks"), "/webhooks", page),
         (say("Events"), "/events", page),
         (say("Dead letters"), "/dlq", page),
@@ -68,6 +69,10 @@ async def _things(visit: Visit, wanted: str) -> list[Entry]:
     projects = await visit.opilio.project_insights.projects(limit=_MOST, q=wanted)
     found += [
         (project.brand_name or project.project_id, f"/projects/{project.project_id}", say("project"))
+        for project in projects.items
+    ]
+    found += [
+        (project.brand_name or project.project_id, f"/analytics/{project.project_id}", say("Analytics"))
         for project in projects.items
     ]
     views = await visit.opilio.views.all()

@@ -10,6 +10,8 @@ from litestar.handlers import HTTPRouteHandler
 
 from opilio.insights.rollup import Rollup
 from opilio.runtime.bootstrap import Opilio
+from opilio.runtime.dependencies import Watch, dependencies
+from opilio.web.dashboard.analytics import ANALYTICS
 from opilio.web.dashboard.bots import BOTS
 from opilio.web.dashboard.bulk import BULK
 from opilio.web.dashboard.hosts import HOSTS
@@ -39,6 +41,7 @@ _SITES = (
     HOSTS,
     PROJECT_FORM,
     PROJECTS,
+    ANALYTICS,
     OUTGOING,
     SETTINGS,
     VIEWS,
@@ -54,7 +57,7 @@ def dashboard_routes() -> list[HTTPRouteHandler]:
 @asynccontextmanager
 async def serve_dashboard(app: Litestar, opilio: Opilio) -> AsyncIterator[None]:
     """The shared live stream, and the keeper of the minute's figures."""
-    live = Live(opilio.figures)
+    live = Live(opilio.figures, Watch(dependencies(opilio.settings)))
     app.state.live = live
     rollup = asyncio.create_task(Rollup(opilio.database).run())
     try:

@@ -35,12 +35,23 @@
     marker.dataset.state = state;
     $("span", marker).textContent = marker.dataset[state] + more;
   };
+  // What else is down, and why; a screen reader is told once, not at every tick.
+  const absent = $("#away");
+  const missing = (faults) => {
+    const names = Object.fromEntries(absent.dataset.names.split("|").map((pair) => pair.split(":")));
+    const keys = Object.keys(faults);
+    const text = keys.map((key) => `${absent.dataset[key]} (${faults[key]})`).join("\n");
+    if (absent.textContent !== text) absent.textContent = text;
+    absent.hidden = keys.length === 0;
+    if (keys.length) show("away", ` ${keys.map((key) => names[key]).join(", ")}`);
+    else show("live");
+  };
   if (stream) {
     stream.addEventListener("tick", (event) => {
       heard = Date.now();
       down.hidden = true;
-      show("live");
       const figures = JSON.parse(event.detail.data);
+      missing(figures.away);
       const format = new Intl.NumberFormat(document.documentElement.lang);
       for (const place of $$("[data-figure]")) place.textContent = format.format(figures[place.dataset.figure]);
     });
@@ -62,6 +73,8 @@
 
   // Something on the screen changed. A page that somebody is working on waits for a click.
   function refresh() {
+    for (const part of $$("[data-renew]")) htmx.trigger(part, "renew");
+    document.dispatchEvent(new Event("opilio:renew"));
     const target = $("[data-refresh]");
     if (!target) return;
     const busy = $$("input[data-row]:checked").length || $("dialog[open]") || $(".dropdown-menu.show") || target.contains(document.activeElement) && document.activeElement.matches("input, textarea, select");

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import asyncpg
+import obstore
+from obstore.store import S3Store
 
 from opilio.adapters.local_bus import LocalBus
 from opilio.adapters.postgres import Database, migrate
@@ -47,6 +49,20 @@ async def until(condition: Callable[[], Awaitable[Any]], seconds: float = 40) ->
         while not (found := await condition()):
             await asyncio.sleep(0.05)
     return found
+
+
+async def put(s3: S3, key: str, data: bytes) -> None:
+    """By the front door: the server remembers what its folders held."""
+    store = S3Store(
+        s3.bucket,
+        endpoint=s3.url,
+        access_key_id=s3.access_key,
+        secret_access_key=s3.secret_key,
+        region="us-east-1",
+        client_options={"allow_http": True},
+        virtual_hosted_style_request=False,
+    )
+    await obstore.put_async(store, key, data)
 
 
 class Postgres:
@@ -227,7 +243,7 @@ class Place:
     def __init__(self, postgres: Postgres, wire: Wire, environment: dict[str, str], folder: Path) -> None:
         self.postgres = postgres
         self.wire = wire
-        self._environment = environment
+        self.environment = environment
         self._log = folder / "opilio.log"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -236,7 +252,7 @@ class Place:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "opilio", "run", "analytics", "collector", "delivery"],
-                env=inherited | self._environment,
+                env=inherited | self.environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,

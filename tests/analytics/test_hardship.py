@@ -8,7 +8,7 @@ import pytest
 import zstandard
 
 from tests.analytics.batches import body, event, failed, post
-from tests.analytics.place import Place, open_place, until
+from tests.analytics.place import Place, open_place, put, until
 from tests.components.fixtures import rabbitmq, s3  # noqa: F401
 
 PROJECT, JOB = "hard", "hard-brand-0"
@@ -34,20 +34,19 @@ def an_event(name: str, number: int, count: int) -> bytes:
     return event(f"opilio/{name}.json", f"evt-{name}", **about)
 
 
-def filled(s3) -> tuple[list[bytes], dict[bytes, str]]:  # noqa: F811
+async def filled(s3) -> tuple[list[bytes], dict[bytes, str]]:  # noqa: F811
     """Puts objects into storage; answers good messages, and bad ones with the reason they must be given up for."""
-    bucket = s3.folder / "data" / s3.bucket
     good = []
     for number in range(BATCHES):
-        (bucket / f"b{number}.json").write_bytes(batch(number))
+        await put(s3, f"b{number}.json", batch(number))
         good.append(an_event(f"b{number}", number, SUCCEEDED + FAILED))
-    (bucket / "old.json").write_bytes(body(post("old", meta={"job_id": JOB})))
+    await put(s3, "old.json", body(post("old", meta={"job_id": JOB})))
     good.append(b'{"data_ref": {"bucket": "opilio", "path": "old.json"}}')
     good.append(body(post("inline", meta={"job_id": JOB}))[1:-1])
     bad = dict(RUBBISH)
     for number, (name, (data, reason)) in enumerate(UNREADABLE.items(), BATCHES):
         if data is not None:
-            (bucket / f"{name}.json").write_bytes(data)
+            await put(s3, f"{name}.json", data)
         bad[an_event(name, number, LOST)] = reason
     return good, bad
 
@@ -114,7 +113,7 @@ async def assert_exact(place: Place, bad: dict[bytes, str]) -> None:
 async def test_the_figures_are_exact_whatever_happens(kind, request, s3, server_dir):  # noqa: F811
     chance = random.Random(20260504)
     rabbit = request.getfixturevalue("rabbitmq") if kind == "rabbitmq" else None
-    good, bad = filled(s3)
+    good, bad = await filled(s3)
     arriving = [*good, *bad] * 3
     chance.shuffle(arriving)
     async with open_place(server_dir, s3, rabbit, OPILIO_ANALYTICS_WORKERS="1") as place:

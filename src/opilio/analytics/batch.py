@@ -28,6 +28,7 @@ from opilio.analytics.stages.impact import RISKS
 from opilio.contracts.codes import ErrorCode, category_of
 from opilio.contracts.events import AlertRaised
 from opilio.contracts.items import CollectedItem, ItemComment
+from opilio.errors import Unavailable
 
 _ALERTING = frozenset(RISKS[2:])
 
@@ -98,6 +99,8 @@ def _analyse(work: list[_Work], pipeline: Pipeline, rows: "_Rows", now: datetime
     """All at once; where that fails, one by one, so that only the item at fault is lost."""
     try:
         done = _through_stages(work, pipeline, now)
+    except Unavailable:
+        raise  # a model elsewhere is away: nothing is wrong with the batch, and it will come again
     except Exception as error:  # noqa: BLE001 - a user's own stage may raise anything
         if len(work) == 1:
             content_id = str(work[0].item.meta.id)

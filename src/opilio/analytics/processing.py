@@ -18,6 +18,7 @@ from opilio.analytics.body import TooLarge, read_body, split_items
 from opilio.analytics.message import Inbound, Unreadable, read_message
 from opilio.analytics.storing import BatchStore
 from opilio.backoff import doubling
+from opilio.errors import Unavailable
 
 log = structlog.get_logger(__name__)
 _UNAVAILABLE = (
@@ -28,6 +29,7 @@ _UNAVAILABLE = (
     asyncpg.InsufficientResourcesError,
     asyncpg.TransactionRollbackError,
     asyncpg.InterfaceError,
+    Unavailable,
 )
 # A worker that dies takes the batches of its neighbours down with it; a batch that always kills is given up in the end.
 _MOST_CRASHES = 10

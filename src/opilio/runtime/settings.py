@@ -125,7 +125,7 @@ class Settings(BaseSettings):
     )
     analytics_stages: dict[str, str] = Field(
         default_factory=dict,
-        description="Stages of your own: `sentiment = package.module:Class` (opilio.toml).",
+        description="Stages of your own: `sentiment = package.module:Class`, or an HTTP endpoint (opilio.toml).",
     )
     analytics_workers: int = Field(
         0, ge=0, le=64, description="Processes that run the stages of the analytics role; 0 uses a thread."

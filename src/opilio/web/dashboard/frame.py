@@ -116,6 +116,7 @@ class Page:
     frames: bool = False
     watch: str = ""
     status: int = 200
+    commands: Any = None
 
 
 View = Callable[[Visit], Awaitable[Page | Response[Any]]]
@@ -206,7 +207,7 @@ def _refused(visit: Visit, refusal: Refused) -> Response[Any]:
     """A form that was refused goes back to where it came from, with the reason on top."""
     back = visit.said("back")
     if visit.request.method == "POST" and is_local(back) and not visit.request.headers.get("hx-request"):
-        return go(str(back), f"!{refusal.message}")
+        return go(str(back), f"!{visit.words.tell(refusal.message)}")
     status = STATUS_OF.get(refusal.code, 400)
     page = Page("refused.html", visit.words.say("Not possible"), {"refusal": refusal}, status=status)
     return _html(visit, page)
@@ -227,7 +228,7 @@ def show_fault(request: AnyRequest, refusal: Refused) -> Response[Any]:
     """What went wrong, outside of any page: a page that does not exist, or one that broke."""
     words = Words(choose(request.cookies.get("opilio_lang"), request.headers.get("accept-language", "")))
     status = STATUS_OF.get(refusal.code, 400)
-    return plain("fault.html", words, status=status, code=refusal.code, message=refusal.message)
+    return plain("fault.html", words, status=status, code=refusal.code, message=words.tell(refusal.message))
 
 
 async def _read_form(request: AnyRequest, operator: Operator, largest: int) -> Mapping[str, list[str]]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from opilio.collector.plan import flatten
 from opilio.contracts.projects import Project, TaskRow
+from opilio.web.dashboard.commands import as_commands
 from opilio.web.dashboard.frame import Page, Site, Visit
 
 PROJECTS = Site()
@@ -32,6 +33,7 @@ async def list_projects(visit: Visit) -> Page:
         data={"items": found.items, "next_cursor": found.next_cursor},
         rows=[flat(project) for project in found.items],
         watch="projects=" + ",".join(project.project_id for project in found.items),
+        commands=as_commands(visit, "opilio projects list", "/projects", {"status": "--status"}),
     )
 
 
@@ -90,6 +92,9 @@ async def one_project(visit: Visit) -> Page:
         },
         rows=found.items,
         watch=f"projects={project.project_id}",
+        commands=as_commands(
+            visit, f"opilio projects show {project.project_id}", f"/projects/{project.project_id}"
+        ),
     )
 
 

@@ -6,7 +6,6 @@ moment ago and to a private one now (DNS rebinding) is refused like any other pr
 
 import asyncio
 import socket
-import ssl
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -73,16 +72,3 @@ class GuardedBackend(AsyncNetworkBackend):
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
-
-
-def guarded_pool(
-    allow: AllowList, *, ssl_context: ssl.SSLContext, connections: int, keepalive: int
-) -> httpcore2.AsyncConnectionPool:
-    """Connections to permitted addresses only; proxies of the environment are not used."""
-    return httpcore2.AsyncConnectionPool(
-        ssl_context=ssl_context,
-        max_connections=connections,
-        max_keepalive_connections=keepalive,
-        keepalive_expiry=15,
-        network_backend=GuardedBackend(allow),
-    )

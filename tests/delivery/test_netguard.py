@@ -2,13 +2,12 @@ import asyncio
 import ipaddress
 
 import httpcore2
-import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from opilio import guarded_http
-from opilio.guarded_http import guarded_pool
+from opilio.guarded_http import GuardedBackend
 from opilio.netguard import AllowList, is_public, literal_address, parse_allow
 
 PRIVATE = [
@@ -94,8 +93,7 @@ async def loopback_port():
 
 
 async def _get(allow: str, url: str) -> httpcore2.Response:
-    context = httpx2.create_ssl_context(trust_env=False)
-    async with guarded_pool(parse_allow(allow), ssl_context=context, connections=1, keepalive=1) as pool:
+    async with httpcore2.AsyncConnectionPool(network_backend=GuardedBackend(parse_allow(allow))) as pool:
         return await pool.request("GET", url)
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -16,10 +16,11 @@ import httpx2
 from opilio import __version__
 from opilio.delivery.health import Answer
 from opilio.delivery.retry import parse_retry_after
-from opilio.guarded_http import guarded_pool
+from opilio.guarded_http import GuardedBackend
 from opilio.netguard import AllowList
 
 KEPT_OF_ANSWER = 1024
+_KEPT_SECONDS = 15.0  # of an idle connection
 _READ_AT_MOST = 64 * 1024  # more than that is not worth keeping the connection for
 _BASE = [
     (b"content-type", b"application/json; charset=utf-8"),
@@ -53,7 +54,7 @@ class Post:
 
     def __init__(self, allow: AllowList, *, limit: timedelta = timedelta(seconds=15)) -> None:
         self._limit = limit.total_seconds()
-        self._pools = _Pools(allow)
+        self._connections = _Connections(allow)
         # The whole exchange has its limit; connecting gets less, so that a host that is down is known sooner.
         self._timeouts = {"connect": min(5.0, self._limit), "read": None, "write": None, "pool": None}
 
@@ -81,8 +82,8 @@ class Post:
             content=body,
             extensions={"timeout": self._timeouts},
         )
-        async with self._pools.pool(target.host) as pool:
-            response = await pool.handle_async_request(request)
+        async with self._connections.to(target) as connection:
+            response = await connection.handle_async_request(request)
             try:
                 head = await _read(response)
             finally:
@@ -100,46 +101,73 @@ class Post:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._pools.close()
+        await self._connections.close()
 
 
-class _Pools:
-    """A pool of connections for each host: a pool looks at all its connections for every request, and one host
-    must not use up the connections of another. The least recently used are closed.
+class _Connections:
+    """Idle connections by host, the one used last at hand; the hosts visited least recently lose theirs.
+
+    The pool of httpcore looks at all its connections for every request, which was a third of the time of a sending.
     """
 
-    MOST = 128
+    MOST_IDLE = 256
 
     def __init__(self, allow: AllowList) -> None:
-        self._allow = allow
+        self._network = GuardedBackend(allow)
         self._ssl = httpx2.create_ssl_context(trust_env=False)
-        self._of: OrderedDict[_Host, httpcore2.AsyncConnectionPool] = OrderedDict()
-        self._in_use: Counter[_Host] = Counter()
+        self._idle: OrderedDict[_Host, list[httpcore2.AsyncHTTPConnection]] = OrderedDict()
+        self._count = 0
 
     @asynccontextmanager
-    async def pool(self, host: _Host) -> AsyncIterator[httpcore2.AsyncConnectionPool]:
-        pool = self._of.pop(host, None) or guarded_pool(
-            self._allow, ssl_context=self._ssl, connections=128, keepalive=32
-        )
-        self._of[host] = pool
-        self._in_use[host] += 1
+    async def to(self, target: _Target) -> AsyncIterator[httpcore2.AsyncHTTPConnection]:
+        connection = await self._take(target)
         try:
-            yield pool
+            yield connection
         finally:
-            self._in_use[host] -= 1
-            if not self._in_use[host]:
-                del self._in_use[host]
-            await self._close_unused(self.MOST)
+            await self._give_back(target.host, connection)
 
-    async def _close_unused(self, kept: int) -> None:
-        while len(self._of) > kept:
-            oldest = next((host for host in self._of if host not in self._in_use), None)
-            if oldest is None:
+    async def _take(self, target: _Target) -> httpcore2.AsyncHTTPConnection:
+        while connection := self._pop(target.host):
+            if not connection.has_expired():
+                return connection
+            await connection.aclose()
+        return httpcore2.AsyncHTTPConnection(
+            target.url.origin,
+            ssl_context=self._ssl,
+            keepalive_expiry=_KEPT_SECONDS,
+            network_backend=self._network,
+        )
+
+    def _pop(self, host: _Host, which: int = -1) -> httpcore2.AsyncHTTPConnection | None:
+        idle = self._idle.get(host)
+        if idle is None:
+            return None
+        connection = idle.pop(which)
+        self._count -= 1
+        if not idle:
+            del self._idle[host]
+        return connection
+
+    async def _give_back(self, host: _Host, connection: httpcore2.AsyncHTTPConnection) -> None:
+        if not connection.is_available():  # it failed, was cut short, or the receiver wants it closed
+            await connection.aclose()
+            return
+        self._idle.setdefault(host, []).append(connection)
+        self._idle.move_to_end(host)
+        self._count += 1
+        await self._close_surplus(self.MOST_IDLE)
+
+    async def _close_surplus(self, kept: int) -> None:
+        while self._idle:
+            host, idle = next(iter(self._idle.items()))
+            if self._count <= kept and not idle[0].has_expired():
                 return
-            await self._of.pop(oldest).aclose()
+            oldest = self._pop(host, 0)
+            assert oldest is not None
+            await oldest.aclose()
 
     async def close(self) -> None:
-        await self._close_unused(0)
+        await self._close_surplus(-1)
 
 
 async def _read(response: httpcore2.Response) -> bytes:

@@ -179,6 +179,7 @@ class Drained:
     items: int
     seconds: float
     cpu: dict[str, float]
+    best: float  # items a minute in the best five seconds: other work on the machine comes and goes
     memory: list[float] = field(default_factory=list)
     metrics: str = ""
 
@@ -191,16 +192,29 @@ async def drain(place: Place, warm: int) -> Drained:
         while (first := await place.done()) < warm:
             await asyncio.sleep(0.02)
         began, before = time.perf_counter(), {name: cpu_seconds(pid) for name, pid in pids.items()}
-        memory, done = [resident(process.pid)], first
+        memory, done, seen = [resident(process.pid)], first, [(began, first)]
         while done < BATCHES:
             await asyncio.sleep(0.25)
             done = await place.done()
+            seen.append((time.perf_counter(), done))
             memory.append(resident(process.pid))
         seconds = time.perf_counter() - began
         cpu = {name: cpu_seconds(pid) - before[name] for name, pid in pids.items()}
         async with httpx2.AsyncClient() as http:
             metrics = (await http.get(f"http://127.0.0.1:{port}/metrics")).text
-        return Drained((done - first) * SIZE, seconds, cpu, memory, metrics)
+        return Drained((done - first) * SIZE, seconds, cpu, best_of(seen), memory, metrics)
+
+
+def best_of(seen: list[tuple[float, int]], window: float = 5.0) -> float:
+    """Items a minute in the best stretch of five seconds, or in all of it where it is shorter."""
+    rates = [
+        60 * SIZE * (done - before) / (at - start)
+        for n, (start, before) in enumerate(seen)
+        for at, done in seen[n + 1 :]
+        if window <= at - start <= window + 0.5
+    ]
+    (start, before), (end, last) = seen[0], seen[-1]
+    return max(rates, default=60 * SIZE * (last - before) / (end - start))
 
 
 def quantile(metrics: str, name: str, share: float) -> float:
@@ -230,6 +244,7 @@ async def main() -> Table:
     per_item = {name: 1000 * seconds / seen.items for name, seconds in seen.cpu.items()}
     whole = sum(per_item.values())
     table.add("items a minute, by the clock", 60 * seen.items / seen.seconds)
+    table.add("items a minute, best five seconds", seen.best)
     table.add("items a minute, by processor time of two cores", 60_000 * 2 / whole)
     for share in (0.5, 0.95):
         for title, name in (("batch", "event_processing_duration"), ("fetch", "batch_fetch_duration")):

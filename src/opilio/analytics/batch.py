@@ -284,7 +284,7 @@ def _insight_columns(analysis: Analysis, impact: Impact) -> dict[str, Any]:
         "aspects": aspects_as_json(analysis),
         "impact_score": impact.score,
         "risk_level": impact.risk,
-        "impact_breakdown": [msgspec.to_builtins(reason) for reason in impact.reasons],
+        "impact_breakdown": impact.reasons,
     }
 
 
@@ -337,7 +337,7 @@ def _alert_row(project_id: str, row: Mapping[str, Any], impact: Impact) -> dict[
 def _encoded(rows: Sequence[Mapping[str, Any]]) -> bytes:
     data = msgspec.json.encode(rows)
     # PostgreSQL keeps no NUL in text; it says nothing in a post either.
-    return msgspec.json.encode(_without_nul(rows)) if b"\\u0000" in data else data
+    return msgspec.json.encode(_without_nul(msgspec.to_builtins(rows))) if b"\\u0000" in data else data
 
 
 def _without_nul(value: Any) -> Any:

@@ -1,7 +1,6 @@
 """One crawled post as it comes from a crawler, and as the stages want it."""
 
 import hashlib
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,8 +21,7 @@ _ITEM = msgspec.json.Decoder(CollectedItem, strict=False)
 _COMMENT = msgspec.json.Decoder(ItemComment, strict=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """An item without a post: the crawler failed at it, or it cannot be read."""
 
     content_id: str

@@ -6,6 +6,8 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
+import msgspec
+
 from opilio.analytics.stages.document import (
     AspectSentiment,
     Document,
@@ -25,8 +27,7 @@ from opilio.errors import Invalid
 STAGES = ("preprocessing", "keywords", "intent", "sentiment", "impact")
 
 
-@dataclass(frozen=True, slots=True)
-class Analysis:
+class Analysis(msgspec.Struct, frozen=True):
     """All that the text stages say of one text."""
 
     document: Document

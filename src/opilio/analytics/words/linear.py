@@ -53,8 +53,10 @@ class QuickModel:
         if len(totals) == 3:  # the model that reads every comment: worth a line of its own
             return softmax(_three(totals, told))
         for value, row in told:
-            totals = [total + value * weight for total, weight in zip(totals, row, strict=True)]
-        return softmax(totals)
+            if value != 1.0:
+                totals = [total + value * weight for total, weight in zip(totals, row, strict=True)]
+        plain = [row for value, row in told if value == 1.0]
+        return softmax([*map(sum, zip(totals, *plain, strict=True))])
 
 
 def _three(totals: Sequence[float], told: Sequence[tuple[float, Sequence[float]]]) -> list[float]:

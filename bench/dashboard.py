@@ -4,7 +4,7 @@ import asyncio
 import os
 import statistics
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -156,6 +156,7 @@ async def pages(opilio: Opilio) -> dict[str, str]:
         f"analytics, {OTHERS:,} posts": "/analytics/project-77",
         f"analytics, figures of {OTHERS:,} posts": "/analytics/project-77/figures",
         f"analytics, trends of {OTHERS:,} posts": "/analytics/project-77/trends.json",
+        f"analytics, figures of {LARGE:,} posts, afterwards": "/analytics/project-1/figures",
         "webhooks": "/webhooks",
         "events": "/events",
         "dead letters": "/dlq",
@@ -165,10 +166,11 @@ async def pages(opilio: Opilio) -> dict[str, str]:
     }
 
 
-async def measure(http: httpx2.AsyncClient, path: str) -> tuple[float, float]:
+async def measure(http: httpx2.AsyncClient, path: str, forget: Callable[[], None]) -> tuple[float, float]:
     """Best and median of what the server says it spent: on a busy machine the best is nearer to the truth."""
     times = []
     for _ in range(ROUNDS):
+        forget()
         answer = await http.get(path)
         assert answer.status_code == 200, (path, answer.status_code, answer.text[:300])
         times.append(float(answer.headers["server-timing"].partition("dur=")[2]))
@@ -191,7 +193,7 @@ async def main() -> None:
                 f"/login/{secret}", data={"password": "a long password", "again": "a long password"}
             )
             for name, path in (await pages(opilio)).items():
-                best, median = await measure(http, path)
+                best, median = await measure(http, path, app.state.recent.forget)
                 missed = "" if best < GOAL_MS else "   MISSED"
                 print(f"{name:56} {best:8.1f} {median:8.1f}   < {GOAL_MS}{missed}", flush=True)
             live = app.state.live

@@ -1,5 +1,7 @@
 """What the posts of a project say, in the browser: figures, filters as addresses, links that are only links."""
 
+import asyncio
+
 import pytest
 from playwright.async_api import Page, expect
 
@@ -7,6 +9,7 @@ from opilio.contracts.analytics import Voice
 from opilio.contracts.projects import ProjectInput
 from opilio.runtime.bootstrap import Opilio
 from opilio.web.dashboard.analytics import voices
+from opilio.web.dashboard.recent import Recent
 from opilio.web.dashboard.render import web_link
 from tests.dashboard.listening import EvilPlatform, fill_projects, finished, listening
 from tests.dashboard.test_safety import EVIL, hacked
@@ -124,3 +127,32 @@ def test_keywords_of_one_competitor_are_one_voice() -> None:
         ("b", 35),
         ("c", 25),
     ]
+
+
+async def test_many_viewers_cost_one_question() -> None:
+    asked: list[int] = []
+
+    async def find() -> int:
+        await asyncio.sleep(0.05)
+        asked.append(1)
+        return len(asked)
+
+    recent = Recent(seconds=0.2)
+    assert await asyncio.gather(*(recent.get("a", find) for _ in range(5))) == [1] * 5
+    assert await recent.get("a", find) == 1
+    assert await recent.get("b", find) == 2
+    await asyncio.sleep(0.3)
+    assert await recent.get("a", find) == 3
+
+
+async def test_a_failure_is_not_kept() -> None:
+    async def fail() -> None:
+        raise OSError("away")
+
+    async def find() -> str:
+        return "found"
+
+    recent = Recent()
+    with pytest.raises(OSError, match="away"):
+        await recent.get("a", fail)
+    assert await recent.get("a", find) == "found"

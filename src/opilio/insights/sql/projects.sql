@@ -35,6 +35,11 @@ where (:status::text is null or t.status = :status::text)
 order by t.job_id, t.platform
 limit :most::int;
 
+-- name: keywords_of_jobs
+-- What jobs look for: as it was dispatched, for a project's own lists may be kept in another order.
+select distinct on (t.job_id) t.job_id, t.body -> 'keywords' ->> 0 as keyword
+from task t where t.job_id = any(:job_ids::text[]) order by t.job_id, t.platform;
+
 -- name: project_told
 -- What was told of a project to its address, newest first, and how it was taken the last time.
 select d.endpoint_id, d.webhook_id, d.state, d.attempts, d.created_at, d.finished_at,

@@ -27,6 +27,14 @@ _POSTS, _WORDS, _ALERTS, _ERRORS = 15, 12, 5, 20
 _WORDS_ONLY = tuple(name for name in PostsQuery.__struct_fields__ if name not in ("since", "until"))
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    project_id: str
+    wanted: PostFilter
+    query: str
+    link: Callable[..., str]
+
+
 @ANALYTICS.page("/analytics")
 async def choose_project(visit: Visit) -> Page:
     """Projects to choose from: how much was analysed is known without counting posts."""
@@ -83,13 +91,8 @@ async def one_project(visit: Visit) -> Page:
 async def figures(visit: Visit) -> Page:
     """The figures of the posts that the filter chooses, for the page to put in its place."""
     asked = _asked(visit)
-    analytics, chosen = visit.opilio.analytics, (asked.project_id, asked.wanted)
-    # Each reads every post that is chosen: side by side, a person waits for the slowest only.
-    summary, aspects, shares, spoken = await asyncio.gather(
-        analytics.figures(*chosen),
-        analytics.aspects(*chosen),
-        analytics.share_of_voice(*chosen),
-        analytics.keywords(*chosen, limit=_WORDS),
+    summary, aspects, shares, spoken = await visit.app.recent.get(
+        ("figures", asked.project_id, asked.wanted), lambda: _figures(visit, asked)
     )
     data = {**summary, "aspects": aspects, "share_of_voice": shares, "top_keywords": spoken}
     values = {
@@ -104,23 +107,32 @@ async def figures(visit: Visit) -> Page:
     return Page("parts/analytics_figures.html", "", values, data=data, rows=_flat(shares))
 
 
+async def _figures(visit: Visit, asked: Asked) -> tuple[Any, ...]:
+    """Each reads every post that is chosen: side by side, a person waits for the slowest only."""
+    analytics, chosen = visit.opilio.analytics, (asked.project_id, asked.wanted)
+    return tuple(
+        await asyncio.gather(
+            analytics.figures(*chosen),
+            analytics.aspects(*chosen),
+            analytics.share_of_voice(*chosen),
+            analytics.keywords(*chosen, limit=_WORDS),
+        )
+    )
+
+
 @ANALYTICS.page("/analytics/{id:str}/trends")
 async def trends(visit: Visit) -> Page:
     """The chart's data."""
     asked = _asked(visit)
-    rows = await visit.opilio.analytics.trends(asked.project_id, asked.wanted, bucket=_bucket(visit))
+    bucket = _bucket(visit)
+    rows = await visit.app.recent.get(
+        ("trends", asked.project_id, asked.wanted, bucket),
+        lambda: visit.opilio.analytics.trends(asked.project_id, asked.wanted, bucket=bucket),
+    )
     return Page("refused.html", "", rows=_flat(rows))
 
 
 # ── what the address asks for ────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    project_id: str
-    wanted: PostFilter
-    query: str
-    link: Callable[..., str]
 
 
 def _asked(visit: Visit) -> Asked:

@@ -3,7 +3,6 @@
 from itertools import groupby
 from typing import Any
 
-from opilio.collector.plan import flatten
 from opilio.contracts.projects import Project, TaskRow
 from opilio.web.dashboard.commands import as_commands
 from opilio.web.dashboard.frame import Page, Site, Visit
@@ -79,7 +78,7 @@ async def one_project(visit: Visit) -> Page:
         {
             "project": project,
             "keywords": by_keyword(found.items),
-            "asked": keywords_of(project),
+            "asked": await insights.keywords_of([warning.job_id for warning in project.warnings or []]),
             "statuses": TASK_STATUSES,
             "next_cursor": found.next_cursor,
             "told": told,
@@ -103,16 +102,6 @@ def by_keyword(tasks: list[TaskRow]) -> list[tuple[str, str, dict[str, TaskRow]]
     rows = []
     for job_id, of_job in groupby(tasks, key=lambda task: task.job_id):
         on = {task.platform: task for task in of_job}
-        role = "competitor" if "-competitor-" in job_id else "brand"
+        role = job_id.rsplit("-", 2)[-2]  # the project before it may have any name
         rows.append((next(iter(on.values())).keyword, role, on))
     return rows
-
-
-def keywords_of(project: Project) -> dict[str, str]:
-    """The keyword of each job."""
-    lists = (("brand", project.brand_keywords), ("competitor", flatten(project.competitor_keywords)))
-    return {
-        f"{project.project_id}-{role}-{number}": keyword
-        for role, keywords in lists
-        for number, keyword in enumerate(keywords)
-    }

@@ -25,6 +25,7 @@ from opilio.web.dashboard.policies import POLICIES
 from opilio.web.dashboard.policy_form import POLICY_FORM
 from opilio.web.dashboard.project_form import PROJECT_FORM
 from opilio.web.dashboard.projects import PROJECTS
+from opilio.web.dashboard.recent import Recent
 from opilio.web.dashboard.results import RESULTS
 from opilio.web.dashboard.settings import SETTINGS
 from opilio.web.dashboard.views import VIEWS
@@ -59,6 +60,7 @@ async def serve_dashboard(app: Litestar, opilio: Opilio) -> AsyncIterator[None]:
     """The shared live stream, and the keeper of the minute's figures."""
     live = Live(opilio.figures, Watch(dependencies(opilio.settings)))
     app.state.live = live
+    app.state.recent = Recent()
     rollup = asyncio.create_task(Rollup(opilio.database).run())
     try:
         yield

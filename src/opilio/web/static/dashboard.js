@@ -71,10 +71,21 @@
     document.addEventListener("visibilitychange", () => { heard = Date.now(); if (!document.hidden) show("connecting"); });
   }
 
+  // What reads much is asked for again at most four times a minute, and the last change is not missed.
+  let counted = 0, waiting = null;
+  function recount() {
+    if (waiting) return;
+    waiting = setTimeout(() => {
+      waiting = null;
+      counted = Date.now();
+      for (const part of $$("[data-renew]")) htmx.trigger(part, "renew");
+      document.dispatchEvent(new Event("opilio:renew"));
+    }, Math.max(0, counted + 15000 - Date.now()));
+  }
+
   // Something on the screen changed. A page that somebody is working on waits for a click.
   function refresh() {
-    for (const part of $$("[data-renew]")) htmx.trigger(part, "renew");
-    document.dispatchEvent(new Event("opilio:renew"));
+    recount();
     const target = $("[data-refresh]");
     if (!target) return;
     const busy = $$("input[data-row]:checked").length || $("dialog[open]") || $(".dropdown-menu.show") || target.contains(document.activeElement) && document.activeElement.matches("input, textarea, select");

@@ -17,6 +17,7 @@ BENCHES = (
     "bot_sdk",
     "delivery",
     "collector",
+    "analytics",
     "dashboard",
 )
 

@@ -1,8 +1,13 @@
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
 from opilio.adapters.postgres import migrate
+from opilio.analytics.batch import analyse_batch
+from opilio.analytics.message import read_message
+from opilio.runtime.analytics import _keeper
+from opilio.runtime.settings import load_settings
 from tests.analytics.batches import body, event, failed, post
 
 TABLES = ("post_analytics", "post_comments", "crawl_errors", "post_identity", "analysed_batch")
@@ -59,3 +64,22 @@ async def test_old_months_are_dropped_whole(store, rows):
     assert (
         await rows("select to_regclass($1) is not null as kept", f"post_analytics_{datetime.now(UTC):%Y%m}01")
     )[0]["kept"]
+
+
+@pytest.mark.parametrize(("days", "left"), [(0, 2), (60, 1)])
+async def test_posts_are_kept_for_as_long_as_the_policy_says(store, rows, tmp_path, days, left):
+    """By the month: one that ended before the time goes whole, with its identities, comments and errors."""
+    now = datetime.now(UTC)
+    for name, at in (("old", now - timedelta(days=120)), ("new", now)):
+        await store.prepare_months(at)
+        inbound = read_message(event(f"r/{name}.json", name, batch_index=len(name)))
+        items = [
+            msgspec.json.encode(post(name, comments=[{"text": "hay"}])),
+            msgspec.json.encode(failed(name * 2)),
+        ]
+        await store.store(inbound, analyse_batch(items, inbound.context, {}, at), at)
+    await _keeper(store, load_settings(data_dir=tmp_path, keep_posts_days=days))()
+    for table in ("post_comments", "crawl_errors", "analysed_batch"):
+        assert (await rows(f"select count(*) as n from {table}"))[0]["n"] == left, table
+    for table in ("post_analytics", "post_identity"):
+        assert (await rows(f"select count(*) as n from {table}"))[0]["n"] == 2 * left, table

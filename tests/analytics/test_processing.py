@@ -12,6 +12,7 @@ from opilio.adapters.buckets import Buckets, Missing
 from opilio.analytics.processing import Again, BatchProcessor, Done, NotMine, Poison, ProcessingOptions
 from opilio.analytics.stages.document import Intent
 from opilio.analytics.storing import BatchStore
+from opilio.contracts.codes import ErrorCode
 from tests.analytics.batches import body, event, failed, post
 
 BUCKET, KEY = "crawl-results", "tiktok/proj_xyz/brand/batch_001.json"
@@ -344,3 +345,27 @@ async def test_local_folders_are_buckets(tmp_path):
         with pytest.raises(Missing):
             [chunk async for chunk in buckets.chunks(bucket, key)]
     assert not (tmp_path / "two").exists()
+
+
+TAXONOMY = {
+    "rate_limiting": "RATE_LIMITED AUTH_FAILED ACCESS_DENIED",
+    "content": "CONTENT_REMOVED CONTENT_NOT_FOUND CONTENT_UNAVAILABLE",
+    "network": "NETWORK_ERROR TIMEOUT CONNECTION_REFUSED DNS_ERROR",
+    "parsing": "PARSE_ERROR INVALID_URL INVALID_RESPONSE",
+    "media": "MEDIA_DOWNLOAD_FAILED MEDIA_TOO_LARGE MEDIA_FORMAT_ERROR",
+    "storage": "STORAGE_ERROR UPLOAD_FAILED DATABASE_ERROR",
+    "generic": "UNKNOWN_ERROR INTERNAL_ERROR",
+}
+
+
+async def test_every_code_of_the_taxonomy_has_its_category_and_row(processor, put, rows):
+    codes = {code: category for category, listed in TAXONOMY.items() for code in listed.split()}
+    assert len(codes) == 21
+    assert set(codes) == set(map(str, ErrorCode))
+    await put(body(*(failed(code, code) for code in codes)))
+    outcome = await processor.process(event())
+    assert outcome.rows.errors_by_code == dict.fromkeys(codes, 1)
+    found = await rows("select error_code, error_category from crawl_errors")
+    assert {row["error_code"]: row["error_category"] for row in found} == codes
+    kept = await rows("select id, error_code from post_analytics where fetch_status = 'error'")
+    assert {row["id"]: row["error_code"] for row in kept} == {code: code for code in codes}

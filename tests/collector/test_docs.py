@@ -31,7 +31,7 @@ def test_every_sample_is_a_message(name, sample):
 
 
 def test_there_is_a_sample_of_every_message():
-    assert len(SAMPLES) == 8
+    assert len(SAMPLES) == 10
 
 
 def table(text: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from playwright.async_api import Page, expect
 
+from opilio.contracts.analytics import Voice
 from opilio.contracts.projects import ProjectInput
 from opilio.runtime.bootstrap import Opilio
 from opilio.web.dashboard.analytics import voices
@@ -35,7 +36,7 @@ async def test_a_filter_is_an_address_and_means_the_same_everywhere(admin: Page,
     await admin.get_by_label("Every feeling").select_option("negative")
     await admin.wait_for_url("**/analytics/tea?*sentiment=negative*")
     shown = await opilio.analytics.summary("tea")
-    negative = shown["sentiments"]["negative"]
+    negative = shown.sentiments["negative"]
     await expect(admin.locator("#figures .h1").first).to_have_text(str(negative))
     await expect(admin.locator(".post .badge.good")).to_have_count(0)
     await admin.locator("#words a").first.click()
@@ -51,7 +52,7 @@ async def test_twins_tell_what_the_page_shows(admin: Page, opilio: Opilio) -> No
     csv = await (await admin.request.get("/analytics/tea.csv?platform=youtube&order=time")).text()
     assert csv.splitlines()[0].startswith("id,platform,")
     trends = await (await admin.request.get("/analytics/tea/trends.json?bucket=month")).json()
-    assert sum(row["posts"] for row in trends["items"]) == (await opilio.analytics.summary("tea"))["analysed"]
+    assert sum(row["posts"] for row in trends["items"]) == (await opilio.analytics.summary("tea")).analysed
     assert (await admin.request.get("/analytics/tea/figures.csv")).ok
     days = await (await admin.request.get("/analytics/tea.json?since=2026-01-10&until=2026-01-10")).json()
     assert {post["at"][:10] for post in days["posts"]} <= {"2026-01-10"}
@@ -117,7 +118,8 @@ def test_only_the_web_is_linked_to(address: str | None, link: str) -> None:
 
 def test_keywords_of_one_competitor_are_one_voice() -> None:
     rows = [
-        {"role": role, "keyword": word, "posts": n, "share_percent": n, "engagement_percent": n, "negative": 1, "positive": 0}
+        Voice(role=role, keyword=word, posts=n, views=0, interactions=0, negative=1, positive=0,
+              sentiment_score=None, share_percent=n, engagement_percent=n)
         for role, word, n in (("brand", "a", 40), ("competitor", "b", 35), ("brand", "c", 25))
     ]  # fmt: skip
     assert [(voice["name"], voice["posts"]) for voice in voices(rows, None)] == [

@@ -1,8 +1,10 @@
 """The contracts as documents: AsyncAPI, golden samples, and the reference page that lists them."""
 
 import json
+import re
 from pathlib import Path
 
+import jsonschema_rs
 import msgspec
 import pytest
 
@@ -71,6 +73,35 @@ def test_the_asyncapi_document_has_the_shape_of_version_3():
     for message in found["components"]["messages"].values():
         assert message["headers"]["required"] == ["x-schema-version", "x-trace-id"]
         assert "payload" in message
+
+
+MESSAGES = (ROOT / "docs" / "reference" / "messages.md").read_text(encoding="utf-8")
+SAMPLES = re.findall(r"<!-- message: \S+\.(\w+) -->\n```json\n(.*?)```", MESSAGES, re.DOTALL)
+NAMES = {
+    "CrawlRequest": "crawlRequest",
+    "ProjectCreated": "projectCreated",
+    "CrawlTask": "task",
+    "DataCollected": "dataCollected",
+    "LegacyMessage": "dataCollected",
+    "CollectedItem": "dataCollected",
+    "CrawlerResult": "crawlResult",
+    "FlatResult": "crawlResult",
+    "AnalyzeResult": "analyzeResult",
+}
+
+
+def test_every_message_of_the_reference_is_described_with_its_fields():
+    found = document()
+    schemas = found["components"]["schemas"]
+    samples = {kind: json.loads(text) for kind, text in SAMPLES if kind in NAMES}
+    assert samples.keys() == NAMES.keys()
+    for kind, sample_ in samples.items():
+        payload = found["components"]["messages"][NAMES[kind]]["payload"]
+        jsonschema_rs.validate(payload | {"components": found["components"]}, sample_)
+        assert sample_.keys() <= schemas[kind]["properties"].keys()
+        broken = sample_ | dict.fromkeys(schemas[kind]["required"], 7.5)
+        with pytest.raises(jsonschema_rs.ValidationError):
+            jsonschema_rs.validate(payload | {"components": found["components"]}, broken)
 
 
 def test_every_exchange_queue_and_event_is_in_the_asyncapi_document():

@@ -1,6 +1,5 @@
 """From the items of a batch to the rows of the database: pure, so that it can run in another process."""
 
-import hashlib
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,10 +11,10 @@ import msgspec
 
 from opilio.analytics.item import (
     MAX_TEXT,
-    Comment,
     Failure,
-    Item,
+    comment_id,
     comments_of,
+    count,
     figures_of,
     moment,
     parse_item,
@@ -27,7 +26,9 @@ from opilio.analytics.pipeline import Analysis, Pipeline, load_pipeline
 from opilio.analytics.stages.document import Figures, Impact, Sentiment
 from opilio.analytics.stages.impact import RISKS
 from opilio.contracts.codes import ErrorCode, category_of
-from opilio.contracts.collected import AlertRaised
+from opilio.contracts.events import AlertRaised
+from opilio.contracts.items import CollectedItem, ItemComment
+from opilio.errors import Unavailable
 
 _ALERTING = frozenset(RISKS[2:])
 
@@ -45,6 +46,7 @@ class Counts:
 class BatchRows:
     """Rows as JSON arrays, ready for the database, and the figures of the batch."""
 
+    identities: bytes
     posts: bytes
     comments: bytes
     errors: bytes
@@ -58,12 +60,12 @@ class BatchRows:
 class _Work:
     """An item on its way through the batch."""
 
-    item: Item
+    item: CollectedItem
     project_id: str | None
     platform: str
     text: str
     cut: bool
-    comments: list[Comment]
+    comments: list[ItemComment]
 
 
 def analyse_batch(
@@ -85,7 +87,7 @@ def analyse_batch(
     return rows.finish(len(items), time.perf_counter() - begun)
 
 
-def _prepare(item: Item, context: BatchContext) -> _Work:
+def _prepare(item: CollectedItem, context: BatchContext) -> _Work:
     text = text_of(item)
     platform = (item.meta.platform or context.platform or "unknown").lower()
     return _Work(
@@ -97,6 +99,8 @@ def _analyse(work: list[_Work], pipeline: Pipeline, rows: "_Rows", now: datetime
     """All at once; where that fails, one by one, so that only the item at fault is lost."""
     try:
         done = _through_stages(work, pipeline, now)
+    except Unavailable:
+        raise  # a model elsewhere is away: nothing is wrong with the batch, and it will come again
     except Exception as error:  # noqa: BLE001 - a user's own stage may raise anything
         if len(work) == 1:
             content_id = str(work[0].item.meta.id)
@@ -162,7 +166,7 @@ class _Rows:
         if work.project_id and impact.risk in _ALERTING:
             self._alerts[work.project_id, work.platform, row["id"]] = _alert_row(work.project_id, row, impact)
 
-    def add_failure(self, failure: Failure, item: Item | None) -> None:
+    def add_failure(self, failure: Failure, item: CollectedItem | None) -> None:
         context = self._context
         project_id = project_of(item, context) if item else context.project_id
         platform = ((item.meta.platform if item else None) or context.platform or "unknown").lower()
@@ -190,12 +194,12 @@ class _Rows:
             }
         )
 
-    def _common(self, item: Item | None, project_id: str | None, platform: str) -> dict[str, Any]:
+    def _common(self, item: CollectedItem | None, project_id: str | None, platform: str) -> dict[str, Any]:
         context = self._context
         meta = item.meta if item else None
         job_id = context.job_id or (meta.job_id if meta else None)
         return {
-            "id": str(meta.id).strip() if meta else None,
+            "id": meta.id if meta else None,
             "project_id": project_id,
             "job_id": job_id,
             "batch_index": context.batch_index,
@@ -217,6 +221,12 @@ class _Rows:
     def finish(self, batch_size: int, seconds: float) -> BatchRows:
         failed = sum(self._codes.values())
         return BatchRows(
+            _encoded(
+                [
+                    {"project_id": project, "platform": platform, "id": id_}
+                    for project, platform, id_ in self._posts
+                ]
+            ),
             _encoded(list(self._posts.values())),
             _encoded(list(self._comments.values())),
             _encoded(self._errors),
@@ -245,7 +255,7 @@ def _content_columns(work: _Work, analysis: Analysis) -> dict[str, Any]:
     }
 
 
-def _figure_columns(item: Item, figures: Figures) -> dict[str, Any]:
+def _figure_columns(item: CollectedItem, figures: Figures) -> dict[str, Any]:
     author = item.author
     return {
         "author_id": str(author.id) if author.id is not None else None,
@@ -274,7 +284,7 @@ def _insight_columns(analysis: Analysis, impact: Impact) -> dict[str, Any]:
         "aspects": aspects_as_json(analysis),
         "impact_score": impact.score,
         "risk_level": impact.risk,
-        "impact_breakdown": [msgspec.to_builtins(reason) for reason in impact.reasons],
+        "impact_breakdown": impact.reasons,
     }
 
 
@@ -285,17 +295,17 @@ def aspects_as_json(analysis: Analysis) -> dict[str, Any]:
     }
 
 
-def _comment_row(key: tuple[str | None, str, str], comment: Comment, feeling: Sentiment) -> dict[str, Any]:
-    text = (comment.text or "")[:MAX_TEXT]
-    digest = hashlib.sha256(f"{comment.author_name}\n{text}".encode("utf-8", "replace")).hexdigest()[:32]
+def _comment_row(
+    key: tuple[str | None, str, str], comment: ItemComment, feeling: Sentiment
+) -> dict[str, Any]:
     return {
         "project_id": key[0],
         "platform": key[1],
         "id": key[2],
-        "comment_id": str(comment.id) if comment.id is not None else digest,
-        "text": text,
+        "comment_id": comment_id(comment),
+        "text": (comment.text or "")[:MAX_TEXT],
         "author_name": comment.author_name,
-        "likes": max(comment.likes or 0, 0),
+        "likes": count(comment.likes),
         "sentiment": feeling.label,
         "sentiment_score": feeling.score,
         "commented_at": moment(comment.created_at),
@@ -327,7 +337,7 @@ def _alert_row(project_id: str, row: Mapping[str, Any], impact: Impact) -> dict[
 def _encoded(rows: Sequence[Mapping[str, Any]]) -> bytes:
     data = msgspec.json.encode(rows)
     # PostgreSQL keeps no NUL in text; it says nothing in a post either.
-    return msgspec.json.encode(_without_nul(rows)) if b"\\u0000" in data else data
+    return msgspec.json.encode(_without_nul(msgspec.to_builtins(rows))) if b"\\u0000" in data else data
 
 
 def _without_nul(value: Any) -> Any:

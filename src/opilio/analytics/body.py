@@ -104,7 +104,7 @@ def split_items(body: bytes, most: int = MAX_ITEMS) -> list[bytes]:
         raise Unreadable("empty: no body")
     try:
         items = _split(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         items = _split_tolerantly(text, error)
     if len(items) > most:
         raise TooLarge(f"too_many: {len(items)} items, at most {most}")

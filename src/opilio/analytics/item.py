@@ -1,86 +1,27 @@
 """One crawled post as it comes from a crawler, and as the stages want it."""
 
-from dataclasses import dataclass
+import hashlib
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from opilio.analytics.message import BatchContext
+from opilio.analytics.message import BatchContext, is_storable
 from opilio.analytics.stages.document import Figures
 from opilio.contracts.codes import ErrorCode
+from opilio.contracts.items import CollectedItem, ItemComment, ItemMeta
 from opilio.project_id import extract_project_id
 
 MAX_TEXT = 1 << 20
 MAX_COMMENTS = 1000
-_LONGEST_ID = 512
+_INDEXED = ("id", "platform", "job_id", "task_type", "error_code")
 
 
-class Meta(msgspec.Struct, kw_only=True):
-    id: str | int
-    platform: str | None = None
-    fetch_status: str | None = None
-    published_at: Any = None
-    crawled_at: Any = None
-    permalink: str | None = None
-    job_id: str | None = None
-    task_type: str | None = None
-    keyword_source: str | None = None
-    pipeline_version: str | None = None
-    lang: str | None = None
-    region: str | None = None
-    error_code: str | None = None
-    error_message: str | None = None
-    fetch_error: str | None = None
-    error_details: Any = None
+_ITEM = msgspec.json.Decoder(CollectedItem, strict=False)
+_COMMENT = msgspec.json.Decoder(ItemComment, strict=False)
 
 
-class Content(msgspec.Struct, kw_only=True):
-    text: str | None = None
-    transcription: str | None = None
-    duration: float | None = None
-    hashtags: list[str] | None = None
-
-
-class Interaction(msgspec.Struct, kw_only=True):
-    views: int | None = None
-    likes: int | None = None
-    comments_count: int | None = None
-    shares: int | None = None
-    saves: int | None = None
-
-
-class Author(msgspec.Struct, kw_only=True):
-    id: str | int | None = None
-    name: str | None = None
-    username: str | None = None
-    avatar_url: str | None = None
-    followers: int | None = None
-    is_verified: bool | None = None
-
-
-class Comment(msgspec.Struct, kw_only=True):
-    text: str | None = None
-    id: str | int | None = None
-    author_name: str | None = None
-    likes: int | None = None
-    created_at: Any = None
-
-
-class Item(msgspec.Struct, kw_only=True):
-    meta: Meta
-    content: Content = msgspec.field(default_factory=Content)
-    interaction: Interaction = msgspec.field(default_factory=Interaction)
-    author: Author = msgspec.field(default_factory=Author)
-    comments: list[msgspec.Raw] = msgspec.field(default_factory=list)
-
-
-_ITEM = msgspec.json.Decoder(Item, strict=False)
-_COMMENT = msgspec.json.Decoder(Comment, strict=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """An item without a post: the crawler failed at it, or it cannot be read."""
 
     content_id: str
@@ -89,31 +30,38 @@ class Failure:
     details: Any = None
 
 
-def parse_item(raw: bytes, context: BatchContext, position: int) -> tuple[Item | None, Failure | None]:
+def parse_item(
+    raw: bytes, context: BatchContext, position: int
+) -> tuple[CollectedItem | None, Failure | None]:
     """The item, the failure it reports, or both."""
     try:
         item = _ITEM.decode(raw)
-        content_id = _content_id(item)
-    except (msgspec.DecodeError, ValueError) as error:
+        _settle(item.meta)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         stand_in = f"{context.job_id or 'item'}:{context.batch_index or 0}:{position}"
         return None, Failure(stand_in, ErrorCode.PARSE_ERROR, str(error), {"position": position})
     meta = item.meta
     if (meta.fetch_status or "success").lower() != "error":
         return item, None
     message = meta.error_message or meta.fetch_error or ""
-    return item, Failure(content_id, meta.error_code or ErrorCode.UNKNOWN_ERROR, message, meta.error_details)
+    code = meta.error_code or ErrorCode.UNKNOWN_ERROR
+    return item, Failure(str(meta.id), code, message, meta.error_details)
 
 
-def _content_id(item: Item) -> str:
-    content_id = str(item.meta.id).strip()
-    if not content_id or len(content_id) > _LONGEST_ID:
-        raise ValueError(f"meta.id must have 1 to {_LONGEST_ID} characters")
-    return content_id
+def _settle(meta: ItemMeta) -> None:
+    """What rows are found by must be of a kind that the database can keep and an index can hold."""
+    meta.id = str(meta.id).strip()
+    if not meta.id:
+        raise ValueError("meta.id is empty")
+    for name in _INDEXED:
+        value = getattr(meta, name)
+        if value is not None and not is_storable(value):
+            raise ValueError(f"meta.{name} is too long or contains U+0000")
 
 
-def comments_of(item: Item) -> list[Comment]:
+def comments_of(item: CollectedItem) -> list[ItemComment]:
     """The comments that can be read and say something."""
-    comments: list[Comment] = []
+    comments: list[ItemComment] = []
     for raw in item.comments[:MAX_COMMENTS]:
         try:
             comment = _COMMENT.decode(raw)
@@ -124,30 +72,30 @@ def comments_of(item: Item) -> list[Comment]:
     return comments
 
 
-def text_of(item: Item) -> str:
+def text_of(item: CollectedItem) -> str:
     """What the author says: the caption, then the spoken words."""
     parts = (item.content.text, item.content.transcription)
     return "\n".join(part for part in parts if part)
 
 
-def project_of(item: Item, context: BatchContext) -> str | None:
+def project_of(item: CollectedItem, context: BatchContext) -> str | None:
     if context.project_id or not item.meta.job_id:
         return context.project_id
     return extract_project_id(item.meta.job_id)
 
 
-def figures_of(item: Item, platform: str, now: datetime) -> Figures:
+def figures_of(item: CollectedItem, platform: str, now: datetime) -> Figures:
     published = moment(item.meta.published_at)
     seen = moment(item.meta.crawled_at) or now
     counts, author = item.interaction, item.author
     return Figures(
         platform=platform,
-        views=_count(counts.views),
-        likes=_count(counts.likes),
-        comments=_count(counts.comments_count),
-        shares=_count(counts.shares),
-        saves=_count(counts.saves),
-        followers=_count(author.followers),
+        views=count(counts.views),
+        likes=count(counts.likes),
+        comments=count(counts.comments_count),
+        shares=count(counts.shares),
+        saves=count(counts.saves),
+        followers=count(author.followers),
         verified=bool(author.is_verified),
         age_hours=max((seen - published).total_seconds() / 3600, 0.0) if published else None,
     )
@@ -158,14 +106,24 @@ def moment(value: Any) -> datetime | None:
     try:
         if isinstance(value, str) and value:
             found = datetime.fromisoformat(value.strip())
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            found = datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)
-        else:
-            return None
+            # Python takes offsets of up to a day, PostgreSQL does not.
+            return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)
     except (ValueError, OverflowError, OSError):
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+        pass
+    return None
 
 
-def _count(value: int | None) -> int:
+def count(value: int | None) -> int:
+    """A figure that a crawler counted, within what the database can hold."""
     return min(max(value or 0, 0), 2**62)
+
+
+def comment_id(comment: ItemComment) -> str:
+    """The platform's own, or a digest of author and text where there is none that could be used."""
+    own = "" if comment.id is None else str(comment.id)
+    if own and is_storable(own):
+        return own
+    said = f"{comment.author_name}\n{(comment.text or '')[:MAX_TEXT]}"
+    return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()[:32]

@@ -3,20 +3,44 @@
 import hashlib
 import re
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
-from opilio.contracts.collected import CollectedPayload, DataCollected, LegacyMessage
+from opilio.contracts.collector import LegacyMessage
 from opilio.project_id import extract_project_id
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*")
+LONGEST_ID = 512  # bytes; what the database's indexes can hold, three at once
+_LONGEST_KEY = 1000
+_Number = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 Format = Literal["event", "legacy", "inline"]
-S = TypeVar("S", DataCollected, LegacyMessage)
 
 
 class Unreadable(Exception):
     """A message or a batch that no retry will make readable; the text is its reason."""
+
+
+class _Payload(msgspec.Struct, kw_only=True):
+    """Of the contract's `CollectedBatch` only the path is indispensable: crawlers are written by others."""
+
+    minio_path: str
+    project_id: str | None = None
+    job_id: str | None = None
+    batch_index: _Number | None = None
+    content_count: _Number | None = None
+    platform: str | None = None
+    task_type: str | None = None
+    keyword: str | None = None
+    brand_name: str | None = None
+
+
+class _Event(msgspec.Struct, kw_only=True):
+    payload: _Payload
+    event_id: str | None = None
+
+
+S = TypeVar("S", _Event, LegacyMessage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +80,32 @@ class Inbound:
     def batch_key(self) -> str:
         """The batch itself, whatever event speaks of it."""
         context = self.context
-        if self.format == "event":
-            return f"{context.platform}/{context.job_id or ''}/{context.batch_index}/{self.blob}"
-        return f"{self.format}/{self.event_id}"
+        if self.format != "event":
+            return f"{self.format}/{self.event_id}"
+        key = f"{context.platform}/{context.job_id or ''}/{context.batch_index}/{self.blob}"
+        return key if len(key.encode()) <= _LONGEST_KEY else hashlib.sha256(key.encode()).hexdigest()
 
 
 def read_message(body: bytes) -> Inbound:
+    inbound = _read(body)
+    context = inbound.context
+    for value in (inbound.event_id, context.project_id, context.job_id, context.platform, context.task_type):
+        if value and not is_storable(value):
+            raise Unreadable(f"bad_field: {value[:40]!r}… is too long or contains U+0000")
+    return inbound
+
+
+def is_storable(name: str) -> bool:
+    """Whether rows can be found by it."""
+    return len(name.encode("utf-8", "replace")) <= LONGEST_ID and "\x00" not in name
+
+
+def _read(body: bytes) -> Inbound:
     shape = _shape(body)
     digest = hashlib.sha256(body).hexdigest()[:32]
     payload = shape.get("payload")
     if isinstance(payload, dict) and "minio_path" in payload:
-        return _event(_typed(body, DataCollected), digest)
+        return _event(_typed(body, _Event), digest)
     if "data_ref" in shape:
         return _legacy(_typed(body, LegacyMessage), digest)
     if isinstance(shape.get("meta"), dict):
@@ -86,7 +125,7 @@ def parse_path(path: str) -> BlobRef:
 def _shape(body: bytes) -> dict[str, Any]:
     try:
         shape = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Unreadable(f"not_json: {error}") from error
     if not isinstance(shape, dict):
         raise Unreadable("unknown_format: not an object")
@@ -100,7 +139,7 @@ def _typed(body: bytes, kind: type[S]) -> S:
         raise Unreadable(f"bad_field: {error}") from error
 
 
-def _event(event: DataCollected, digest: str) -> Inbound:
+def _event(event: _Event, digest: str) -> Inbound:
     payload = event.payload
     context = BatchContext(
         project_id=_project(payload.project_id, payload.job_id),
@@ -135,6 +174,6 @@ def _project(project_id: str | None, job_id: str | None) -> str | None:
     return project_id or (extract_project_id(job_id) if job_id else None)
 
 
-def _platform(payload: CollectedPayload) -> str:
+def _platform(payload: _Payload) -> str:
     """Named by the event, or by the first folder of the key."""
     return (payload.platform or parse_path(payload.minio_path).key.split("/")[0]).lower()

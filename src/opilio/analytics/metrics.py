@@ -10,7 +10,7 @@ from opilio.contracts.codes import ErrorCode, category_of
 # The rates are of the last items, not of all since the start: an alert must see what happens now.
 _WINDOW = 200
 _OUR_CODES = frozenset(map(str, ErrorCode))
-_DURATIONS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_DURATIONS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 1, 2.5, 5, 10, 30)
 
 
 class AnalyticsMetrics:

@@ -6,6 +6,8 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
+import msgspec
+
 from opilio.analytics.stages.document import (
     AspectSentiment,
     Document,
@@ -25,8 +27,7 @@ from opilio.errors import Invalid
 STAGES = ("preprocessing", "keywords", "intent", "sentiment", "impact")
 
 
-@dataclass(frozen=True, slots=True)
-class Analysis:
+class Analysis(msgspec.Struct, frozen=True):
     """All that the text stages say of one text."""
 
     document: Document
@@ -83,7 +84,10 @@ class Pipeline:
 
 
 def load_pipeline(stages: Mapping[str, str]) -> Pipeline:
-    """The default stages, but for those a setting replaces: `{"sentiment": "my_package.models:PhoBert"}`."""
+    """The default stages, but for those that a setting replaces.
+
+    `{"sentiment": "my_package.models:PhoBert"}` is a class, `{"sentiment": "http://gpu:8080/score"}` an endpoint.
+    """
     unknown = stages.keys() - set(STAGES)
     if unknown:
         raise Invalid(
@@ -101,6 +105,12 @@ def _load(stages: tuple[tuple[str, str], ...]) -> Pipeline:
 
 
 def _made(stage: str, path: str) -> Any:
+    if path.startswith(("http://", "https://")):
+        # By name, because the pipeline itself does no I/O and is held to that.
+        remote = import_module("opilio.analytics.remote").STAGES
+        if stage not in remote:
+            raise Invalid("analytics_stages", f"{stage}: only {', '.join(remote)} can be an endpoint")
+        return remote[stage](path)
     module, _, name = path.partition(":")
     try:
         return getattr(import_module(module), name)()

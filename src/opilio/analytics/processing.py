@@ -18,6 +18,7 @@ from opilio.analytics.body import TooLarge, read_body, split_items
 from opilio.analytics.message import Inbound, Unreadable, read_message
 from opilio.analytics.storing import BatchStore
 from opilio.backoff import doubling
+from opilio.errors import Unavailable
 
 log = structlog.get_logger(__name__)
 _UNAVAILABLE = (
@@ -28,8 +29,10 @@ _UNAVAILABLE = (
     asyncpg.InsufficientResourcesError,
     asyncpg.TransactionRollbackError,
     asyncpg.InterfaceError,
-    BrokenExecutor,
+    Unavailable,
 )
+# A worker that dies takes the batches of its neighbours down with it; a batch that always kills is given up in the end.
+_MOST_CRASHES = 10
 _USUAL_SIZE = {"tiktok": 50, "youtube": 20}
 
 
@@ -124,9 +127,16 @@ class BatchProcessor:
         except TooLarge as fault:
             return await self._give_up(inbound, str(fault), now)
         except (Missing, Unreadable) as fault:
-            if retries + 1 < self._options.tries:
-                return Again(self._wait(retries), str(fault))
-            return await self._give_up(inbound, str(fault), now)
+            return await self._again(inbound, str(fault), now, retries, self._options.tries)
+        except BrokenExecutor as fault:
+            return await self._again(inbound, f"worker_died: {fault}", now, retries, _MOST_CRASHES)
+        except _UNAVAILABLE:
+            raise
+        except Exception as fault:
+            # Something nobody thought of: the batch is kept as a dead letter, and its project can finish.
+            log.exception("analytics.batch_failed")
+            reason = f"failed: {type(fault).__name__}: {fault}"
+            return await self._again(inbound, reason, now, retries, self._options.tries)
 
     async def _fetch_and_store(self, inbound: Inbound, now: datetime) -> Done:
         begun = time.perf_counter()
@@ -150,6 +160,11 @@ class BatchProcessor:
         loop = asyncio.get_running_loop()
         stages = dict(self._options.stages)
         return await loop.run_in_executor(self._pool, analyse_batch, items, inbound.context, stages, now)
+
+    async def _again(self, inbound: Inbound, reason: str, now: datetime, retries: int, tries: int) -> Outcome:
+        if retries + 1 < tries:
+            return Again(self._wait(retries), reason)
+        return await self._give_up(inbound, reason, now)
 
     async def _give_up(self, inbound: Inbound, reason: str, now: datetime) -> Outcome:
         await self._store.give_up(inbound, now)

@@ -7,13 +7,9 @@ import msgspec
 from opilio.adapters.postgres import Database, Session, load_queries
 from opilio.analytics.batch import BatchRows, Counts
 from opilio.analytics.message import Inbound
-from opilio.contracts.collected import (
-    ALERT_RAISED,
-    ANALYZE_RESULT,
-    RESULT_EXCHANGE,
-    RESULT_ROUTING_KEY,
-    AnalyzeResult,
-)
+from opilio.contracts.collector import ANALYTICS_RESULT, ANALYZE_RESULT, AnalyzeResult
+from opilio.contracts.events import ALERT_RAISED
+from opilio.contracts.topology import RESULTS
 
 sql = load_queries("opilio.analytics")
 
@@ -21,7 +17,7 @@ sql = load_queries("opilio.analytics")
 class BatchStore:
     """Rows, alerts and the message to the collector become visible together, or not at all."""
 
-    def __init__(self, database: Database, *, exchange: str = RESULT_EXCHANGE) -> None:
+    def __init__(self, database: Database, *, exchange: str = RESULTS) -> None:
         self._db = database
         self._exchange = exchange
 
@@ -83,9 +79,8 @@ class BatchStore:
         return fresh
 
     async def _write(self, session: Session, rows: BatchRows, now: datetime) -> None:
-        posts = msgspec.Raw(rows.posts)
-        await session.execute(sql.claim_identities, posts=posts, now=now)
-        await session.execute(sql.store_posts, posts=posts, now=now)
+        await session.execute(sql.claim_identities, identities=msgspec.Raw(rows.identities), now=now)
+        await session.execute(sql.store_posts, posts=msgspec.Raw(rows.posts), now=now)
         if rows.comments != b"[]":
             await session.execute(sql.store_comments, comments=msgspec.Raw(rows.comments), now=now)
         if rows.errors != b"[]":
@@ -116,6 +111,6 @@ class BatchStore:
             data=result,
             now=now,
             exchange=self._exchange,
-            routing_key=RESULT_ROUTING_KEY,
+            routing_key=ANALYTICS_RESULT,
             job_id=job_id,
         )

@@ -1,17 +1,25 @@
-"""`opilio analytics`: the stages on texts of one's own."""
+"""`opilio analytics`: what posts say, and the stages on texts of one's own."""
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from datetime import datetime
+from enum import StrEnum
 from itertools import islice
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
 from opilio.cli.context import open_opilio_for_cli, run_async
-from opilio.cli.output import Json, print_fields, show
+from opilio.cli.moments import Since, Until
+from opilio.cli.output import Json, note, print_fields, show
 
-app = typer.Typer(no_args_is_help=True, help="What posts say: the analysis, tried on texts of your own.")
+if TYPE_CHECKING:
+    from opilio.contracts.analytics import AnalyticsSummary
+
+app = typer.Typer(no_args_is_help=True, help="What posts say.")
 _TOGETHER = 256
 
 
@@ -28,10 +36,58 @@ def summary(project_id: str, json: Json = False) -> None:
     show(figures, json, lambda: print_fields(figures, hide=("top_posts",)))
 
 
-async def _summary(project_id: str) -> dict[str, Any]:
+async def _summary(project_id: str) -> "AnalyticsSummary":
     async with open_opilio_for_cli() as opilio:
         await opilio.project_insights.project(project_id)  # an unknown project is said to be unknown
         return await opilio.analytics.summary(project_id)
+
+
+class FileFormat(StrEnum):
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+@app.command()
+def export(
+    project_id: str,
+    file_format: Annotated[
+        FileFormat, typer.Option("--format", help="Parquet needs pip install 'opilio[parquet]'.")
+    ] = FileFormat.CSV,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file; without it, standard output.")
+    ] = None,
+    since: Since = None,
+    until: Until = None,
+    json: Json = False,
+) -> None:
+    """Writes every post of a project with all that is known of it."""
+    if output is None and file_format is FileFormat.PARQUET and sys.stdout.isatty():
+        raise typer.BadParameter("Parquet is not for a terminal: name a file with --output")
+    size = run_async(_export(project_id, file_format, output, since, until))
+    if output is not None:
+        show({"file": str(output), "bytes": size}, json, lambda: note(f"{output}: {size:,} bytes"))
+
+
+async def _export(
+    project_id: str, file_format: str, output: Path | None, since: datetime | None, until: datetime | None
+) -> int:
+    from opilio.insights.analytics import PostFilter
+    from opilio.insights.export import FORMATS
+
+    chosen = FORMATS[file_format]
+    chosen.check()
+    size = 0
+    async with open_opilio_for_cli() as opilio:
+        await opilio.project_insights.project(project_id)
+        batches = opilio.analytics.export(project_id, PostFilter(since=since, until=until))
+        with _opened(output) as file:
+            async for piece in chosen.write(batches):
+                size += file.write(piece)
+    return size
+
+
+def _opened(output: Path | None) -> Any:
+    return nullcontext(sys.stdout.buffer) if output is None else output.open("wb")
 
 
 @app.command()

@@ -1,6 +1,5 @@
 """`opilio webhooks`: where events are posted, how that goes, and posting them again."""
 
-from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -8,7 +7,7 @@ import typer
 
 from opilio.cli import words
 from opilio.cli.context import actor, open_opilio_for_cli, run_async
-from opilio.cli.moments import moment
+from opilio.cli.moments import Since, Until
 from opilio.cli.output import Cursor, Json, Limit, note, print_fields, print_page, show
 
 app = typer.Typer(
@@ -20,11 +19,6 @@ Id = Annotated[UUID, typer.Argument(parser=words.uuid, metavar="ID", help="A web
 Events = Annotated[
     list[str], typer.Option("--events", help="Event types, * for any characters; more than once for more.")
 ]
-Since = Annotated[
-    datetime | None,
-    typer.Option(parser=moment, metavar="TIME", help="From a time on, or 2h for how long ago."),
-]
-Until = Annotated[datetime | None, typer.Option(parser=moment, metavar="TIME", help="Up to a time.")]
 
 
 @app.command()

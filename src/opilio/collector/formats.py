@@ -10,7 +10,15 @@ from msgspec import UNSET, UnsetType
 
 from opilio.collector.result import Analysis, Result, digest
 from opilio.contracts import consistency as checks
-from opilio.contracts.collector import ANALYZE_RESULT, Attempt, Count, LimitInfo, ResultError, Stats
+from opilio.contracts.collector import (
+    ANALYTICS_RESULT,
+    ANALYZE_RESULT,
+    Attempt,
+    Count,
+    LimitInfo,
+    ResultError,
+    Stats,
+)
 
 _RESULT_KEY = re.compile(r"crawler\.([^.]+)\.result")
 _SUCCEEDED = frozenset({"success", "succeeded", "completed", "done", "ok", "partial"})
@@ -99,7 +107,7 @@ def read(body: bytes, envelope: Envelope) -> Read:
 
 
 def _is_analysis(message: _Any, envelope: Envelope) -> bool:
-    told = message.task_type == ANALYZE_RESULT or envelope.routing_key == "analytics.result"
+    told = message.task_type == ANALYZE_RESULT or envelope.routing_key == ANALYTICS_RESULT
     return told or (message.success_count is not UNSET and message.success is UNSET)
 
 

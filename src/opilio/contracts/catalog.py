@@ -7,7 +7,15 @@ from uuid import UUID
 
 import msgspec
 
-from opilio.contracts.events import JOB_COMPLETED, JOB_FAILED, JobCompleted, JobFailed
+from opilio.contracts.analytics import ImpactReason
+from opilio.contracts.events import (
+    ALERT_RAISED,
+    JOB_COMPLETED,
+    JOB_FAILED,
+    AlertRaised,
+    JobCompleted,
+    JobFailed,
+)
 from opilio.contracts.webhooks import (
     ENDPOINT_DISABLED,
     ENDPOINT_PAUSED,
@@ -81,6 +89,28 @@ EVENT_TYPES = (
             bot_id="bot-1",
         ),
         "https://shop.example/p/1",
+    ),
+    EventType(
+        ALERT_RAISED,
+        1,
+        AlertRaised,
+        "the project's id",
+        "The risk of a post rose to high or critical; once for each level, however often the post is crawled.",
+        AlertRaised(
+            project_id="proj123",
+            post_id="7312345678901234567",
+            platform="tiktok",
+            risk_level="critical",
+            impact_score=91.5,
+            intent="crisis",
+            sentiment="negative",
+            permalink="https://www.tiktok.com/@an/video/7312345678901234567",
+            reasons=[
+                ImpactReason(factor="reach", points=34.5, text="4,000,000 views"),
+                ImpactReason(factor="risk", points=0.0, text="negative crisis, impact 91.5, large author"),
+            ],
+        ),
+        "proj123",
     ),
     EventType(
         ENDPOINT_PAUSED,

@@ -14,6 +14,7 @@ TaskType = Literal["research_keyword", "crawl_links", "research_and_crawl", "dry
 ANALYZE_RESULT = "analyze_result"
 PROJECT_CREATED = "project.created"
 DATA_COLLECTED = "data.collected"
+ANALYTICS_RESULT = "analytics.result"  # the routing key of an analyze_result
 
 # No platform lists more than this for one task; what claims to is not believed.
 Count = Annotated[int, Meta(ge=0, le=1_000_000_000)]
@@ -108,7 +109,7 @@ class AnalyzeResult(msgspec.Struct, kw_only=True):
 
     project_id: Annotated[str, Meta(min_length=1, max_length=255)]
     job_id: Annotated[str, Meta(min_length=1, max_length=512)]
-    task_type: Literal["analyze_result"]
+    task_type: Literal["analyze_result"] = "analyze_result"
     batch_size: Count
     success_count: Count
     error_count: Count
@@ -136,3 +137,17 @@ class DataCollected(msgspec.Struct, kw_only=True):
     event_type: str
     timestamp: datetime
     payload: CollectedBatch
+
+
+class DataRef(msgspec.Struct, kw_only=True):
+    bucket: str
+    path: str
+
+
+class LegacyMessage(msgspec.Struct, kw_only=True):
+    """The older form of `data.collected`: a bare reference."""
+
+    data_ref: DataRef
+    project_id: str | None = None
+    job_id: str | None = None
+    platform: str | None = None

@@ -7,8 +7,11 @@ from uuid import UUID
 
 import msgspec
 
+from opilio.contracts.analytics import ImpactReason, RiskLevel, SentimentLabel
+
 JOB_COMPLETED = "crawl.job.completed"
 JOB_FAILED = "crawl.job.failed"
+ALERT_RAISED = "analytics.alert.raised"
 
 
 class JobCompleted(msgspec.Struct, kw_only=True):
@@ -44,6 +47,20 @@ class JobFailed(msgspec.Struct, kw_only=True):
     failure_count: int
     policy_next_run: datetime
     bot_id: str | None
+
+
+class AlertRaised(msgspec.Struct, kw_only=True):
+    """`analytics.alert.raised`: a post that somebody should look at now."""
+
+    project_id: str
+    post_id: str
+    platform: str
+    risk_level: RiskLevel
+    impact_score: float
+    intent: str
+    sentiment: SentimentLabel
+    permalink: str | None
+    reasons: list[ImpactReason]
 
 
 class CloudEvent(msgspec.Struct, kw_only=True):

@@ -9,8 +9,11 @@ from msgspec import Meta
 from opilio.contracts.collector import Days
 
 ProjectStatus = Literal["PENDING", "PROCESSING", "DONE"]
-ProjectId = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]*\Z")]
-Platform = Annotated[str, Meta(min_length=1, max_length=32, pattern=r"^[a-z0-9_]+\Z")]
+# `$(?!\n)` is the very end: Python's `$` allows a line break after it, and JSON Schema knows no `\Z`.
+ProjectId = Annotated[
+    str, Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]*$(?!\n)")
+]
+Platform = Annotated[str, Meta(min_length=1, max_length=32, pattern=r"^[a-z0-9_]+$(?!\n)")]
 Keyword = Annotated[str, Meta(min_length=1, max_length=500)]
 Keywords = Annotated[list[Keyword], Meta(max_length=1_000)]
 LimitPerKeyword = Annotated[int, Meta(ge=1, le=100_000)]

@@ -1,12 +1,24 @@
 """The AsyncAPI 3 document of every exchange, queue, key, header and message, made from the contracts."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from opilio import __version__
 from opilio.contracts.catalog import EVENT_TYPES, EventType
+from opilio.contracts.collector import (
+    AnalyzeResult,
+    CrawlerResult,
+    CrawlRequest,
+    CrawlTask,
+    DataCollected,
+    FlatResult,
+    LegacyMessage,
+)
 from opilio.contracts.events import CloudEvent
+from opilio.contracts.items import CollectedItem, ItemComment
+from opilio.contracts.projects import ProjectCreated
 from opilio.contracts.topology import DEAD_LETTERS, EVENTS, Binding, Queue, Topology, topology
 from opilio.contracts.webhooks import WEBHOOK_TEST
 from opilio.delivery.samples import sample
@@ -36,6 +48,21 @@ _DEAD_HEADERS: Json = {
     "x-dead-letter-id": {"type": "string", "format": "uuid"},
     "x-original-exchange": {"type": "string"},
     "x-original-routing-key": {"type": "string"},
+}
+# What is not an event: what it says, its shapes (told apart by their fields), its headers beside the usual ones.
+_PLAIN: dict[str, tuple[str, tuple[type[msgspec.Struct], ...], Json]] = {
+    "crawlRequest": ("A request to crawl.", (CrawlRequest,), {}),
+    "projectCreated": ("A project with keywords was made.", (ProjectCreated,), {}),
+    "task": ("One keyword on one platform, for a crawler.", (CrawlTask,), _TASK_HEADERS),
+    "crawlResult": ("What a crawler found.", (CrawlerResult, FlatResult), _TASK_HEADERS),
+    "analyzeResult": ("How a batch was analysed.", (AnalyzeResult,), {}),
+    "dataCollected": (
+        "A batch of items lies in object storage, or is one item itself.",
+        (DataCollected, LegacyMessage, CollectedItem),
+        {},
+    ),
+    "retried": ("A message put off for a while.", (), _RETRY_HEADERS),
+    "deadLetter": ("A message given up.", (), {**_RETRY_HEADERS, **_DEAD_HEADERS}),
 }
 
 
@@ -175,20 +202,15 @@ def _operation(action: str, channel: str) -> Json:
 
 def _messages(events: list[EventType]) -> Json:
     messages: Json = {event.name: _event_message(event) for event in events}
-    plain = {
-        "crawlRequest": ("A request to crawl.", {}),
-        "projectCreated": ("A project with keywords was made.", {}),
-        "task": ("One keyword on one platform, for a crawler.", _TASK_HEADERS),
-        "crawlResult": ("What a crawler found.", _TASK_HEADERS),
-        "analyzeResult": ("How a batch was analysed.", {}),
-        "dataCollected": ("A batch of items lies in object storage.", {}),
-        "retried": ("A message put off for a while.", _RETRY_HEADERS),
-        "deadLetter": ("A message given up.", {**_RETRY_HEADERS, **_DEAD_HEADERS}),
-    }
-    for name, (summary, headers) in plain.items():
-        payload: Json = {"type": "object"} if name != "deadLetter" else {}
-        messages[name] = _message(name, summary, payload, headers)
+    for name, (summary, shapes, headers) in _PLAIN.items():
+        messages[name] = _message(name, summary, _one_of(shapes), headers)
     return messages
+
+
+def _one_of(shapes: Sequence[type[msgspec.Struct]]) -> Json:
+    """A message that was put off or given up may be any; a dead letter need not even be JSON."""
+    references = [{"$ref": f"#/components/schemas/{shape.__name__}"} for shape in shapes]
+    return references[0] if len(references) == 1 else {"anyOf": references} if references else {}
 
 
 def _event_message(event: EventType) -> Json:
@@ -224,8 +246,13 @@ def _message(name: str, summary: str, payload: Json, headers: Json) -> Json:
 
 
 def _schemas() -> Json:
-    structs = [CloudEvent, *dict.fromkeys(event.data for event in EVENT_TYPES)]
-    _, schemas = msgspec.json.schema_components(structs, ref_template="#/components/schemas/{name}")
+    plain = [shape for _, shapes, _ in _PLAIN.values() for shape in shapes]
+    structs = [CloudEvent, *(event.data for event in EVENT_TYPES), *plain, ItemComment]
+    _, schemas = msgspec.json.schema_components(
+        dict.fromkeys(structs), ref_template="#/components/schemas/{name}"
+    )
+    comments = schemas[CollectedItem.__name__]["properties"]["comments"]
+    comments["items"] = {"$ref": f"#/components/schemas/{ItemComment.__name__}"}  # read one by one
     return _numbers(schemas)  # type: ignore[no-any-return]
 
 

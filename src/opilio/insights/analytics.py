@@ -1,24 +1,34 @@
 """Questions about posts: what people say, how they feel, what they want, what went wrong while crawling."""
 
 import base64
-import csv
-import io
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import msgspec
 
 from opilio.adapters.postgres import Database, Row, Statement, load_queries
+from opilio.contracts.analytics import (
+    AnalysedProject,
+    AnalyticsSummary,
+    CrawlError,
+    ErrorFigures,
+    KeywordFigures,
+    Post,
+    PostComment,
+    TrendPoint,
+    Voice,
+)
+from opilio.contracts.management import Page
 from opilio.errors import Invalid
 
 _Q = load_queries("opilio.insights")
 BUCKETS = ("hour", "day", "week", "month")
 ORDERS = ("time", "impact")
+S = TypeVar("S", bound=msgspec.Struct)
 _ASPECT_FIGURES = ("posts", "negative", "neutral", "positive")
-_HIDDEN = frozenset({"post_key"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +70,24 @@ class AnalyticsInsights:
             await session.execute(_Q.plan_for_these_values)
             return await session.fetch(statement, **params)
 
-    async def summary(self, project_id: str, wanted: PostFilter = _ALL, *, top: int = 5) -> dict[str, Any]:
+    async def summary(self, project_id: str, wanted: PostFilter = _ALL, *, top: int = 5) -> AnalyticsSummary:
         """All of a project on one page."""
-        figures = await self.figures(project_id, wanted)
-        figures["comment_sentiments"] = await self.comment_sentiments(project_id, wanted)
-        figures["aspects"] = await self.aspects(project_id, wanted)
-        figures["project_id"] = project_id
-        figures["share_of_voice"] = await self.share_of_voice(project_id, wanted)
-        figures["top_keywords"] = await self.keywords(project_id, wanted, limit=top)
-        figures["top_posts"] = (await self.posts(project_id, wanted, order="impact", limit=top))["items"]
-        figures["errors_by_code"] = await self.errors(project_id, wanted)
-        return figures
+        found: dict[str, Any] = {
+            **await self.figures(project_id, wanted),
+            "project_id": project_id,
+            "comment_sentiments": await self.comment_sentiments(project_id, wanted),
+            "aspects": await self.aspects(project_id, wanted),
+            "share_of_voice": await self.share_of_voice(project_id, wanted),
+            "top_keywords": await self.keywords(project_id, wanted, limit=top),
+            "top_posts": (await self.posts(project_id, wanted, order="impact", limit=top)).items,
+            "errors_by_code": await self.errors(project_id, wanted),
+        }
+        return msgspec.convert(found, AnalyticsSummary)
 
     async def figures(self, project_id: str, wanted: PostFilter = _ALL) -> dict[str, Any]:
         """How many posts, how felt, how wanted, how risky."""
         [row] = await self._ask(_Q.analytics_summary, project_id=project_id, **wanted.params)
-        return _shown(row)
+        return dict(row)
 
     async def comment_sentiments(self, project_id: str, wanted: PostFilter = _ALL) -> dict[str, int]:
         rows = await self._ask(_Q.analytics_comment_sentiments, project_id=project_id, **wanted.params)
@@ -94,8 +106,8 @@ class AnalyticsInsights:
         order: str = "time",
         limit: int = 50,
         cursor: str | None = None,
-    ) -> dict[str, Any]:
-        """`{items, next_cursor}`, the newest or the weightiest first."""
+    ) -> Page:
+        """Posts, the newest or the weightiest first."""
         _one_of("order", order, ORDERS)
         mark, key = _read_cursor(cursor, order)
         if order == "impact":
@@ -107,38 +119,38 @@ class AnalyticsInsights:
         )
         more = rows[limit - 1] if len(rows) > limit else None
         next_cursor = _write_cursor(order, more[field], more["post_key"]) if more else None
-        return {"items": [_shown(row) for row in rows[:limit]], "next_cursor": next_cursor}
+        return Page(items=_typed(rows[:limit], Post), next_cursor=next_cursor)
 
     async def comments(
         self, project_id: str, platform: str, content_id: str, *, limit: int = 100
-    ) -> list[dict[str, Any]]:
+    ) -> list[PostComment]:
         rows = await self._ask(
             _Q.analytics_comments, project_id=project_id, platform=platform, id=content_id, most=limit
         )
-        return [_shown(row) for row in rows]
+        return _typed(rows, PostComment)
 
     async def trends(
         self, project_id: str, wanted: PostFilter = _ALL, *, bucket: str = "day", limit: int = 500
-    ) -> list[dict[str, Any]]:
+    ) -> list[TrendPoint]:
         """Volume and feeling over time, the oldest first."""
         _one_of("bucket", bucket, BUCKETS)
         rows = await self._ask(
             _Q.analytics_trends, project_id=project_id, bucket=bucket, most=limit, **wanted.params
         )
-        return [_shown(row) for row in reversed(rows)]
+        return _typed(reversed(rows), TrendPoint)
 
     async def keywords(
         self, project_id: str, wanted: PostFilter = _ALL, *, limit: int = 50
-    ) -> list[dict[str, Any]]:
+    ) -> list[KeywordFigures]:
         rows = await self._ask(_Q.analytics_keywords, project_id=project_id, most=limit, **wanted.params)
-        return [_shown(row) for row in rows]
+        return _typed(rows, KeywordFigures)
 
-    async def errors(self, project_id: str, wanted: PostFilter = _ALL) -> list[dict[str, Any]]:
+    async def errors(self, project_id: str, wanted: PostFilter = _ALL) -> list[ErrorFigures]:
         """Errors by category and code."""
         rows = await self._ask(
             _Q.analytics_errors, project_id=project_id, since=wanted.since, until=wanted.until
         )
-        return [_shown(row) for row in rows]
+        return _typed(rows, ErrorFigures)
 
     async def error_list(
         self,
@@ -148,8 +160,8 @@ class AnalyticsInsights:
         code: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
-    ) -> dict[str, Any]:
-        """`{items, next_cursor}` of single errors, the newest first."""
+    ) -> Page:
+        """Single errors, the newest first."""
         if cursor is not None and not cursor.isdigit():
             raise Invalid("cursor", "is not one that a list has given out")
         rows = await self._ask(
@@ -162,20 +174,23 @@ class AnalyticsInsights:
             most=limit + 1,
         )
         next_cursor = str(rows[limit - 1]["id"]) if len(rows) > limit else None
-        return {"items": [_shown(row) for row in rows[:limit]], "next_cursor": next_cursor}
+        return Page(items=_typed(rows[:limit], CrawlError), next_cursor=next_cursor)
 
-    async def share_of_voice(self, project_id: str, wanted: PostFilter = _ALL) -> list[dict[str, Any]]:
+    async def share_of_voice(self, project_id: str, wanted: PostFilter = _ALL) -> list[Voice]:
         """Brand against competitors, keyword by keyword."""
         rows = await self._ask(_Q.analytics_share_of_voice, project_id=project_id, **wanted.params)
-        return [_shown(row) for row in rows]
+        return _typed(rows, Voice)
 
-    async def projects(self, *, limit: int = 100) -> list[dict[str, Any]]:
-        return [_shown(row) for row in await self._ask(_Q.analytics_projects, most=limit)]
+    async def projects(self, *, limit: int = 100) -> list[AnalysedProject]:
+        return _typed(await self._ask(_Q.analytics_projects, most=limit), AnalysedProject)
 
     async def export(
         self, project_id: str, wanted: PostFilter = _ALL, *, batch: int = 2_000
-    ) -> AsyncIterator[list[dict[str, Any]]]:
-        """Every post, the oldest first, a batch at a time: memory stays flat however large the project is."""
+    ) -> AsyncIterator[list[Row]]:
+        """Every post, the oldest first, a batch at a time: memory stays flat however large the project is.
+
+        Pages by key, not a cursor: a reader may be slow, and must not hold a transaction open for as long.
+        """
         at: datetime | None = None
         key: UUID | None = None
         while rows := await self._ask(
@@ -186,35 +201,12 @@ class AnalyticsInsights:
             most=batch,
             **wanted.params,
         ):
-            yield [_shown(row) for row in rows]
+            yield rows
             at, key = rows[-1]["at"], rows[-1]["post_key"]
 
 
-async def as_csv(batches: AsyncIterator[list[dict[str, Any]]]) -> AsyncIterator[bytes]:
-    """CSV with a header; lists and objects as JSON, and no cell that a spreadsheet would run."""
-    header = False
-    async for rows in batches:
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\r\n")
-        if not header:
-            writer.writerow(rows[0].keys())
-            header = True
-        writer.writerows([_cell(value) for value in row.values()] for row in rows)
-        yield text.getvalue().encode()
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, str):
-        return f"'{value}" if value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, list | dict):
-        return msgspec.json.encode(value).decode()
-    return value
-
-
-def _shown(row: Row | Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name not in _HIDDEN}
+def _typed(rows: Iterable[Row], kind: type[S]) -> list[S]:
+    return [msgspec.convert(dict(row), kind) for row in rows]
 
 
 def _one_of(field: str, value: str, allowed: Iterable[str]) -> None:

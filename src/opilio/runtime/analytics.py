@@ -1,7 +1,6 @@
 """The analytics role: collected batches become rows."""
 
 import asyncio
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 
@@ -23,6 +22,7 @@ from opilio.contracts.topology import COLLECTED_QUEUE
 from opilio.runtime.bootstrap import Opilio, open_bus
 from opilio.runtime.loops import Counts, Loop, Work, run_loops
 from opilio.runtime.settings import Settings
+from opilio.runtime.workers import Workers
 
 AT_ONCE = 5  # batches; each consumer takes one message at a time
 _HOUR = 3600.0
@@ -31,13 +31,17 @@ _HOUR = 3600.0
 async def serve(opilio: Opilio, stop: asyncio.Event) -> None:
     settings = opilio.settings
     store = BatchStore(opilio.database)
+    await store.prepare_months(datetime.now(UTC))  # before the first row: a month cannot be split off later
     workers = settings.analytics_workers
-    with ProcessPoolExecutor(max_workers=workers) if workers else nullcontext() as pool:
+    with Workers(workers) if workers else nullcontext() as pool:
         processor = BatchProcessor(store, Buckets(settings.blobs), _options(settings), pool=pool)
         async with open_bus(settings, opilio.database) as bus:
             handler = Handler(processor, AnalyticsMetrics(REGISTRY))
             consumers = [
-                await bus.consume(COLLECTED_QUEUE, handler.handle, prefetch=1) for _ in range(AT_ONCE)
+                await bus.consume(
+                    COLLECTED_QUEUE, handler.handle, prefetch=1, delivery_limit=_delivery_limit(settings)
+                )
+                for _ in range(AT_ONCE)
             ]
             try:
                 await run_loops([Loop("analytics_months", _HOUR, _keeper(store, settings))], stop)
@@ -45,11 +49,17 @@ async def serve(opilio: Opilio, stop: asyncio.Event) -> None:
                 await asyncio.gather(*(consumer.close() for consumer in consumers))
 
 
+def _delivery_limit(settings: Settings) -> int | None:
+    """A form that is switched off stays in its queue through any number of restarts; else who kills us twenty times goes."""
+    return 20 if settings.new_mode_enabled and settings.legacy_mode_enabled else None
+
+
 def _options(settings: Settings) -> ProcessingOptions:
     return ProcessingOptions(
         new_mode=settings.new_mode_enabled,
         legacy_mode=settings.legacy_mode_enabled,
         stages=settings.analytics_stages,
+        first_wait=timedelta(seconds=settings.analytics_retry_seconds),
     )
 
 

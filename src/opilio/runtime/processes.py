@@ -22,12 +22,12 @@ _PR_SET_PDEATHSIG = 1
 _GLANCE_SECONDS = 0.5
 
 
-def die_with_parent() -> None:
-    """Where a parent is named in the environment: when it ends, however it ends, so does this process, at once.
+def die_with_parent(parent: int | None = None) -> None:
+    """When the parent, given or named in the environment, ends, however it ends, so does this process, at once.
 
     Work under way is in transactions, and bots send again what was not answered: nothing needs a goodbye.
     """
-    parent = int(os.environ.get(PARENT, "0"))
+    parent = parent or int(os.environ.get(PARENT, "0"))
     if not parent:
         return
     if sys.platform == "linux":

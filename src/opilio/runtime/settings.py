@@ -125,10 +125,13 @@ class Settings(BaseSettings):
     )
     analytics_stages: dict[str, str] = Field(
         default_factory=dict,
-        description="Stages of your own: `sentiment = package.module:Class` (opilio.toml).",
+        description="Stages of your own: `sentiment = package.module:Class`, or an HTTP endpoint (opilio.toml).",
     )
     analytics_workers: int = Field(
         0, ge=0, le=64, description="Processes that run the stages of the analytics role; 0 uses a thread."
+    )
+    analytics_retry_seconds: float = Field(
+        5, gt=0, description="Wait before a batch that is missing or unreadable is tried again, doubling."
     )
     keep_posts_days: int = Field(
         0, ge=0, description="Analysed posts are dropped after this, by the month; 0 keeps them."

@@ -19,7 +19,7 @@ select exists (select from analysed_batch where batch_key = :batch_key and statu
 -- Gives every new post its identity; in the order of the key, so that batches that share posts do not lock each other.
 insert into post_identity (project, platform, content_id, stored_at)
 select coalesce(p.project_id, ''), p.platform, p.id, :now
-from jsonb_to_recordset(:posts) as p(project_id text, platform text, id text)
+from jsonb_to_recordset(:identities) as p(project_id text, platform text, id text)
 order by 1, 2, 3
 on conflict do nothing;
 

@@ -1,8 +1,12 @@
-"""What the stages hand to each other."""
+"""What the stages hand to each other; structs, because thousands are made in a second."""
 
 from dataclasses import dataclass, field
 
+import msgspec
+
+from opilio.analytics.words.features import grams_of, polarity_features
 from opilio.analytics.words.polarity import Polarity
+from opilio.contracts.analytics import RiskLevel
 
 
 @dataclass(slots=True)
@@ -16,16 +20,30 @@ class Document:
     bare: bool  # Vietnamese typed without its marks
     flags: tuple[str, ...]
     polarity: Polarity
+    _grams: set[str] | None = field(default=None, repr=False, compare=False)
+    _signs: dict[str, float] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def grams(self) -> set[str]:
+        """Words and pairs of words; several stages look at them, so they are made once."""
+        if self._grams is None:
+            self._grams = grams_of(self.tokens)
+        return self._grams
+
+    @property
+    def signs(self) -> dict[str, float]:
+        """The dense features of the text's feelings; not to be changed."""
+        if self._signs is None:
+            self._signs = polarity_features(self.polarity, self.tokens)
+        return self._signs
 
 
-@dataclass(frozen=True, slots=True)
-class Keyword:
+class Keyword(msgspec.Struct, frozen=True):
     word: str
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
+class Mention(msgspec.Struct, frozen=True):
     """A place in a text that speaks of an aspect."""
 
     aspect: str
@@ -33,23 +51,20 @@ class Mention:
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Topics:
+class Topics(msgspec.Struct, frozen=True):
     """What a text is about."""
 
     keywords: tuple[Keyword, ...]
     mentions: tuple[Mention, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
+class Intent(msgspec.Struct, frozen=True):
     label: str
     confidence: float
     scores: dict[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class Sentiment:
+class Sentiment(msgspec.Struct, frozen=True):
     """A feeling: its name, from -1 to 1, and how sure."""
 
     label: str
@@ -57,15 +72,13 @@ class Sentiment:
     probabilities: dict[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class AspectSentiment:
+class AspectSentiment(msgspec.Struct, frozen=True):
     label: str
     score: float
     words: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(msgspec.Struct, frozen=True):
     """What is known of a post beside its text."""
 
     platform: str = ""
@@ -79,8 +92,7 @@ class Figures:
     age_hours: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(msgspec.Struct, frozen=True):
     """Why an impact is what it is: a factor, its points, and a sentence."""
 
     factor: str
@@ -88,8 +100,7 @@ class Reason:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Impact:
+class Impact(msgspec.Struct, frozen=True):
     score: float
-    risk: str
-    reasons: tuple[Reason, ...] = field(default_factory=tuple)
+    risk: RiskLevel
+    reasons: tuple[Reason, ...] = ()

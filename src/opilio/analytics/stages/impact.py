@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from opilio.analytics.stages.document import Figures, Impact, Intent, Reason, Sentiment
+from opilio.contracts.analytics import RiskLevel
 
-RISKS = ("low", "medium", "high", "critical")
+RISKS: tuple[RiskLevel, ...] = ("low", "medium", "high", "critical")
 # Points that each factor can give; together 100.
 _REACH, _ENGAGEMENT, _AUTHOR, _FEELING, _VELOCITY = 35.0, 25.0, 15.0, 15.0, 10.0
 # A post that reaches this is as large as the scale goes.
@@ -100,7 +101,7 @@ def _velocity(figures: Figures) -> Reason:
     )
 
 
-def _risk(score: float, figures: Figures, sentiment: Sentiment, intent: Intent) -> tuple[str, str]:
+def _risk(score: float, figures: Figures, sentiment: Sentiment, intent: Intent) -> tuple[RiskLevel, str]:
     crisis = intent.label == "crisis"
     if sentiment.label != "negative" and not crisis:
         return "low", f"not negative ({sentiment.label}, {intent.label})"
@@ -108,7 +109,5 @@ def _risk(score: float, figures: Figures, sentiment: Sentiment, intent: Intent) 
     steps = sum(
         (score >= 35, score >= 55, large and score >= 45, intent.label in _ALARMING and score >= 30, crisis)
     )
-    level = RISKS[min(steps, 3)] if crisis or steps < 4 else "critical"
-    if crisis:
-        level = max(level, "medium", key=RISKS.index)
-    return level, f"negative {intent.label}, impact {score:g}{', large author' if large else ''}"
+    step = min(max(steps, 1) if crisis else steps, 3)
+    return RISKS[step], f"negative {intent.label}, impact {score:g}{', large author' if large else ''}"

@@ -8,9 +8,9 @@ from typing import Protocol
 
 from opilio.analytics.stages.document import Document, Intent
 from opilio.analytics.words.bare import TwoTables
-from opilio.analytics.words.features import gram_features, polarity_features
+from opilio.analytics.words.features import gram_features, gram_share
 from opilio.analytics.words.files import entries
-from opilio.analytics.words.linear import LinearModel, load
+from opilio.analytics.words.linear import LinearModel, QuickModel, load
 from opilio.analytics.words.tokens import BREAKS
 
 LABELS = ("complaint", "question", "purchase_intent", "praise", "comparison", "spam", "crisis", "discussion")
@@ -82,33 +82,37 @@ _CUES = _cues()
 
 
 def features_of(document: Document) -> dict[str, float]:
-    features = gram_features(document.tokens, document.language)
-    features.update(polarity_features(document.polarity, document.tokens))
-    features.update(_shape(document))
+    return gram_features(document.tokens, document.language) | signs_of(document)
+
+
+def signs_of(document: Document) -> dict[str, float]:
+    """What is not a gram: feelings, where words stand, cues, and flags of spam."""
+    signs = document.signs | _shape(document)
     found = Counter(
-        intent for match in _CUES.find(document.tokens, bare=document.bare) for intent in match.value
+        intent for _, _, intents in _CUES.find(document.tokens, bare=document.bare) for intent in intents
     )
     for intent, count in found.items():
-        features[f"#cue_{intent}"] = 1.0
-        features[f"#cues_{intent}"] = float(min(count, 3))
+        signs[f"#cue_{intent}"] = 1.0
+        signs[f"#cues_{intent}"] = float(min(count, 3))
     for flag in _SPAM_FLAGS.intersection(document.flags):
-        features[f"#{flag}"] = 1.0
-    return features
+        signs[f"#{flag}"] = 1.0
+    return signs
 
 
 def _shape(document: Document) -> dict[str, float]:
     """Where words stand: a question ends in a particle or starts with its verb; a comparison says "more" after a word."""
-    words = [token for token in document.tokens if token not in BREAKS]
+    tokens = document.tokens
+    words = [token for token in tokens if token not in BREAKS]
     features = {f"#tail_{word}": 1.0 for word in words[-3:] if word in _PARTICLES}
     if words and words[0] in _OPENERS:
         features["#opens_with_verb"] = 1.0
-    if any(word in _ASKING for word in words):
+    if not _ASKING.isdisjoint(tokens):
         features["#asking_word"] = 1.0
-    if "than" in words:
+    if "than" in tokens:
         features["#than"] = 1.0
-    hits = {hit.at for hit in document.polarity.hits}
-    for at, token in enumerate(document.tokens):
-        if token in _MORE and {at - 1, at - 2} & hits:
+    if not _MORE.isdisjoint(tokens):
+        hits = {hit.at for hit in document.polarity.hits}
+        if any(token in _MORE and {at - 1, at - 2} & hits for at, token in enumerate(tokens)):
             features["#felt_more"] = 1.0
     return features
 
@@ -122,16 +126,19 @@ class DefaultIntent:
     """Cues from a list, feelings, and small trained weights."""
 
     def __init__(self, model: LinearModel | None = None) -> None:
-        self._model = model or _weights()
-        self.version = self._model.version
+        model = model or _weights()
+        self._model = QuickModel(model)
+        self.version = model.version
 
     def classify(self, documents: Sequence[Document]) -> list[Intent]:
         return [self._one(document) for document in documents]
 
     def _one(self, document: Document) -> Intent:
-        features = features_of(document)
-        scores = dict(zip(LABELS, self._model.probabilities(features), strict=True))
-        allowed = [label for label in LABELS if label not in _NEED_CUE or _has_cue(label, features)]
+        grams, signs = document.grams, signs_of(document)
+        known = self._model.known(grams, english=document.language == "en")
+        chances = self._model.probabilities(known, gram_share(grams), signs)
+        scores = dict(zip(LABELS, chances, strict=True))
+        allowed = [label for label in LABELS if label not in _NEED_CUE or _has_cue(label, signs)]
         best = max(allowed, key=scores.__getitem__)
         return Intent(best, round(scores[best], 4), {label: round(p, 4) for label, p in scores.items()})
 

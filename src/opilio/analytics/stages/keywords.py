@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Protocol
 
 from opilio.analytics.stages.document import Document, Keyword, Mention, Topics
@@ -83,8 +84,8 @@ def _keywords(document: Document) -> tuple[Keyword, ...]:
         covered.update(range(start, end))
         add(" ".join(tokens[start:end]), _COMPOUND, start)
     for at, token in enumerate(tokens):
-        if at not in covered and _names_something(token):
-            add(token, _FOREIGN if token not in _TALKED_OF else 1.0, at)
+        if at not in covered and (weight := _weight(token)):
+            add(token, weight, at)
     ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
     return tuple(Keyword(word, round(math.log1p(score), 3)) for word, score in _unnested(ranked)[:_MOST])
 
@@ -98,6 +99,14 @@ def _names(text: str) -> list[str]:
         if len(words) > 1 and not any(word in _FEELINGS for word in words):
             found.append(" ".join(words))
     return found
+
+
+@lru_cache(maxsize=20_000)
+def _weight(token: str) -> float:
+    """What a single word counts as a keyword; 0 where it is none."""
+    if not _names_something(token):
+        return 0.0
+    return 1.0 if token in _TALKED_OF else _FOREIGN
 
 
 def _names_something(token: str) -> bool:

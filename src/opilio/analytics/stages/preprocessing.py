@@ -36,12 +36,14 @@ class DefaultPreprocessor:
         text = normalise(raw[:_READ])
         tokens, hashtags = tokens_of(text)
         marked = count_marked(text)
-        guess, mixed = language_of(tokens, marked)
+        words = [token for token in tokens if token[0].isalpha()]
+        guess, mixed = language_of(words, marked)
         language = known if known in {"vi", "en"} else guess
         bare = marked <= len(text) * _BARE_SHARE
         if bare:
-            tokens = [strip(token) for token in tokens]
-        flags = _flags(text, tokens, hashtags)
+            tokens = [token if token.isascii() else strip(token) for token in tokens]
+            words = [token for token in tokens if token[0].isalpha()]
+        flags = _flags(text, tokens, words, hashtags)
         if mixed:
             flags.append("mixed_language")
         if bare and language == "vi":
@@ -49,9 +51,8 @@ class DefaultPreprocessor:
         return Document(text, tokens, hashtags, language, bare, tuple(flags), weigh(tokens, bare=bare))
 
 
-def _flags(text: str, tokens: list[str], hashtags: list[str]) -> list[str]:
+def _flags(text: str, tokens: list[str], words: list[str], hashtags: list[str]) -> list[str]:
     flags: list[str] = []
-    words = [token for token in tokens if token[0].isalpha()]
     if len(words) < 2:
         flags.append("too_short")
     if URL in tokens:
@@ -62,8 +63,14 @@ def _flags(text: str, tokens: list[str], hashtags: list[str]) -> list[str]:
         flags.append("has_mention")
     if len(hashtags) >= _MANY_HASHTAGS or len(hashtags) > len(words):
         flags.append("hashtag_stuffing")
-    if len(words) >= 8 and Counter(words).most_common(1)[0][1] > len(words) / 2:
+    if len(words) >= 8 and _is_repetitive(words):
         flags.append("repetitive")
     if len(text) >= 20 and len(_CAPITALS.findall(text)) > 0.7 * len(text):
         flags.append("shouting")
     return flags
+
+
+def _is_repetitive(words: list[str]) -> bool:
+    """One word is more than half of the text; where too many differ, it need not be counted."""
+    half = len(words) / 2
+    return len(set(words)) < half + 1 and max(Counter(words).values()) > half

@@ -6,8 +6,8 @@ from importlib.resources import files
 from typing import Protocol
 
 from opilio.analytics.stages.document import AspectSentiment, Document, Mention, Sentiment
-from opilio.analytics.words.features import gram_features, polarity_features
-from opilio.analytics.words.linear import LinearModel, load
+from opilio.analytics.words.features import gram_features, gram_share, polarity_features
+from opilio.analytics.words.linear import LinearModel, QuickModel, load
 from opilio.analytics.words.tokens import BREAKS
 
 LABELS = ("negative", "neutral", "positive")
@@ -43,8 +43,9 @@ class DefaultSentiment:
     """Weighed words and small trained weights; see `docs/reference/model-card.md`."""
 
     def __init__(self, model: LinearModel | None = None) -> None:
-        self._model = model or _weights()
-        self.version = self._model.version
+        model = model or _weights()
+        self._model = QuickModel(model)
+        self.version = model.version
 
     def score(self, documents: Sequence[Document]) -> list[Sentiment]:
         return [self._one(document) for document in documents]
@@ -55,11 +56,12 @@ class DefaultSentiment:
         rounded = {name: round(chance, 4) for name, chance in zip(LABELS, chances, strict=True)}
         return Sentiment(label, round(chances[2] - chances[0], 4), rounded)
 
-    def _chances(self, document: Document) -> list[float]:
-        grams = gram_features(document.tokens, document.language)
-        if not document.polarity.hits and not any(gram in self._model.weights for gram in grams):
-            return list(_UNKNOWN)
-        return self._model.probabilities(grams | polarity_features(document.polarity, document.tokens))
+    def _chances(self, document: Document) -> Sequence[float]:
+        grams = document.grams
+        known = self._model.known(grams, english=document.language == "en")
+        if not known and not document.polarity.hits:
+            return _UNKNOWN
+        return self._model.probabilities(known, gram_share(grams), document.signs)
 
     def score_aspects(
         self, document: Document, mentions: Sequence[Mention], overall: Sentiment

@@ -1,26 +1,28 @@
 """What the linear models look at: the weighed words of a text, and its words in ones and twos."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from itertools import pairwise
 
 from opilio.analytics.words.polarity import Polarity
 from opilio.analytics.words.tokens import BREAKS, NUMBER
 
+ENGLISH = "en:"
+_NO_WORDS = BREAKS | {NUMBER}
 _MOST_GRAMS = 400  # beyond that a text is an essay, and its beginning tells enough
 
 
 def polarity_features(seen: Polarity, tokens: Sequence[str]) -> dict[str, float]:
     """Dense signs, each with a name that starts with `#`."""
     praise, blame = seen.praise, seen.blame
-    net = praise - blame
+    net, mixture = praise - blame, _mixture(praise, blame)
     features = {
         "#bias": 1.0,
         "#praise": math.log1p(praise),
         "#blame": math.log1p(blame),
         "#net": net / (1 + abs(net)),
         "#balance": net / (praise + blame + 1),
-        _mixture(praise, blame): 1.0,
+        mixture: 1.0,
     }
     if seen.hits:
         features["#first"] = _sign(seen.hits[0].value)
@@ -40,7 +42,7 @@ def polarity_features(seen: Polarity, tokens: Sequence[str]) -> dict[str, float]
     ):
         if count:
             features[name] = float(min(count, 3))
-            features[f"{name}{_mixture(praise, blame)}"] = 1.0
+            features[f"{name}{mixture}"] = 1.0
     if "?" in tokens:
         features["#asks"] = 1.0
     if "hơn" in tokens or "hon" in tokens:
@@ -51,19 +53,26 @@ def polarity_features(seen: Polarity, tokens: Sequence[str]) -> dict[str, float]
     return features
 
 
+def grams_of(tokens: Sequence[str]) -> set[str]:
+    """Words and pairs of words, each once."""
+    words = [token for token in tokens[:_MOST_GRAMS] if token not in _NO_WORDS]
+    return {*words, *map(" ".join, pairwise(words))}
+
+
+def gram_share(grams: Sized) -> float:
+    """What each gram counts, so that all together are of fixed length."""
+    return 2.0 / math.sqrt(len(grams)) if grams else 0.0
+
+
 def gram_features(tokens: Sequence[str], language: str) -> dict[str, float]:
-    """Words and pairs of words, each once, together of fixed length.
+    """Grams by the names that the models know them by.
 
     English ones are kept apart: `it`, `do`, `so`, `the` are Vietnamese words too when typed without marks.
     """
-    words = [token for token in tokens[:_MOST_GRAMS] if token not in BREAKS and token != NUMBER]
-    grams = set(words)
-    grams.update(f"{first} {second}" for first, second in pairwise(words))
-    if not grams:
-        return {}
-    share = 2.0 / math.sqrt(len(grams))
+    grams = grams_of(tokens)
+    share = gram_share(grams)
     if language == "en":
-        return {f"en:{gram}": share for gram in grams}
+        return {f"{ENGLISH}{gram}": share for gram in grams}
     return dict.fromkeys(grams, share)
 
 

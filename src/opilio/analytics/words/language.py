@@ -11,19 +11,20 @@ _WORDS = {
 }
 _LISTED = frozenset(strip(word) for word in read_text("stopwords.txt").split("\nthe a an ")[0].split())
 _ENGLISH = _WORDS["en"] - _WORDS["shared"]
-_VIETNAMESE = _WORDS["vi"] - _WORDS["shared"]
+# Those with marks need no list: no English word has any.
+_PLAIN_VIETNAMESE = frozenset(filter(str.isascii, _WORDS["vi"] - _WORDS["shared"]))
 _MAYBE_VIETNAMESE = _LISTED - _WORDS["en"] - _WORDS["shared"]
 
 
-def language_of(tokens: Sequence[str], marked: int) -> tuple[str, bool]:
-    """The language of a text, and whether another is mixed in."""
-    words = [token for token in tokens if token[0].isalpha()]
+def language_of(words: Sequence[str], marked: int) -> tuple[str, bool]:
+    """The language of a text by its words, and whether another is mixed in."""
     if not words:
         return "und", False
-    english = float(sum(word in _ENGLISH for word in words))
-    vietnamese = float(sum(not word.isascii() or word in _VIETNAMESE for word in words))
+    english = float(sum(map(_ENGLISH.__contains__, words)))
+    ascii_words = sum(map(str.isascii, words))
+    vietnamese = float(len(words) - ascii_words + sum(map(_PLAIN_VIETNAMESE.__contains__, words)))
     if marked == 0:
-        vietnamese += sum(word in _MAYBE_VIETNAMESE for word in words) / 2
+        vietnamese += sum(map(_MAYBE_VIETNAMESE.__contains__, words)) / 2
     if english == vietnamese == 0:
         return _by_shape(words), False
     language = "vi" if vietnamese >= english else "en"

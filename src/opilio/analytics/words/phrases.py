@@ -1,53 +1,63 @@
 """Longest match of known phrases on a list of tokens."""
 
 from collections.abc import Iterable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
-
-class Match(NamedTuple, Generic[T]):
-    """A phrase found: tokens `start` up to `end`, and what the table knows of it."""
-
-    start: int
-    end: int
-    value: T
+Match: TypeAlias = tuple[int, int, T]  # tokens from, up to, and what the table knows of the phrase
+_Node: TypeAlias = list[Any]  # the value of the phrase that ends here, and the tokens that may follow
+_NOTHING = object()
 
 
 class PhraseTable(Generic[T]):
-    """Phrases of one or more tokens; the first entry of a phrase wins."""
+    """Phrases of one or more tokens, as a tree of tokens; the first entry of a phrase wins."""
 
     def __init__(self, entries: Iterable[tuple[str, T]]) -> None:
-        self._values: dict[str, T] = {}
-        self._longest: dict[str, int] = {}
+        self._first: dict[str, _Node] = {}
+        self._count = 0
         for phrase, value in entries:
-            if phrase in self._values:
-                continue
-            words = phrase.split(" ")
-            self._values[phrase] = value
-            self._longest[words[0]] = max(self._longest.get(words[0], 0), len(words))
+            node = self._node(phrase)
+            if node[0] is _NOTHING:
+                node[0] = value
+                self._count += 1
+
+    def _node(self, phrase: str) -> _Node:
+        level: dict[str, _Node] = self._first
+        node: _Node = []
+        for word in phrase.split(" "):
+            node = level.setdefault(word, [_NOTHING, {}])
+            level = node[1]
+        return node
 
     def __len__(self) -> int:
-        return len(self._values)
+        return self._count
 
     def __contains__(self, phrase: str) -> bool:
-        return phrase in self._values
+        level: dict[str, _Node] = self._first
+        node: _Node | None = None
+        for word in phrase.split(" "):
+            node = level.get(word)
+            if node is None:
+                return False
+            level = node[1]
+        return node is not None and node[0] is not _NOTHING
 
     def find(self, tokens: Sequence[str]) -> list[Match[T]]:
         """Matches from left to right that do not overlap, the longest first at each place."""
         found: list[Match[T]] = []
-        longest, values = self._longest, self._values
-        at, count = 0, len(tokens)
-        while at < count:
-            token = tokens[at]
-            length = longest.get(token, 0)
-            at += 1
-            if not length:
+        free = 0  # tokens before this belong to a match
+        for at, begun in enumerate(map(self._first.get, tokens)):
+            if begun is None or at < free:
                 continue
-            for end in range(min(at - 1 + length, count), at - 1, -1):
-                phrase = token if end == at else " ".join(tokens[at - 1 : end])
-                if phrase in values:
-                    found.append(Match(at - 1, end, values[phrase]))
-                    at = end
-                    break
+            node: _Node | None = begun
+            end, best = at, None
+            while node is not None:
+                end += 1
+                if node[0] is not _NOTHING:
+                    best = (at, end, node[0])
+                node = node[1].get(tokens[end]) if node[1] and end < len(tokens) else None
+            if best is not None:
+                found.append(best)
+                free = best[1]
         return found

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from functools import lru_cache
+from itertools import chain, pairwise
 
 from opilio.analytics.words.diacritics import CAPITAL, SMALL, settle_tones, strip
 from opilio.analytics.words.files import entries, lines_of, read_text
@@ -14,23 +15,43 @@ _EMOJI = (
     "\U0001f300-\U0001faff\U0001f1e6-\U0001f1ff\u2600-\u27bf\u2b50\u2b55\u2764\u2665\u2661\u2763\u263a\u2639"
 )
 _EMOTICON = r"<3|>:\(|:'\(|[:=;]-?[)(\]dD3*|/<]+(?![\w])|\^_?\^|-[_.]-|=\.=|>\.<|[tT][_.][tT](?!\w)|\(y\)"
-_TOKEN = re.compile(
-    rf"(?P<url>(?:https?://|www\.)\S+|\b[\w-]{{1,63}}\.(?:com|vn|net|org|shop|io|me)\b(?:/\S*)?)"
-    rf"|(?P<mention>@[\w.]+)"
-    rf"|\#(?P<hashtag>[^\W_][\w]*)"
-    rf"|(?P<score>\b\d{{1,3}}/10\b)"
-    rf"|(?P<phone>(?<!\d)(?:\+?84|0)(?:[ .-]?\d){{8,10}}(?!\d))"
-    rf"|(?P<price>[$€£]\s?\d[\d.,]{{0,15}}|\d[\d.,]{{0,15}}\s?(?:k|tr|triệu|trieu|nghìn|nghin|ngàn|đồng|vnđ|vnd|usd|₫|đ)\b)"
-    rf"|(?P<emoticon>{_EMOTICON})"
-    rf"|(?P<word>[^\W\d_]+(?:['\u2019][^\W\d_]+|\d{{1,4}}(?![\d\w]))?)"
-    rf"|(?P<number>\d{{1,20}}(?:[.,]\d{{1,20}}){{0,6}})"
-    rf"|(?P<emoji>[{_EMOJI}])"
-    rf"|(?P<mark>[.,;!?…\n])"
-)
+# What a token may be, in the order in which it is tried; and a sign without which a text has no such token.
+_LINK = re.compile(r"://|www\.|\.(?:com|vn|net|org|shop|io|me)\b")
+_FACE = re.compile(r"[<>:=;^(]|-[_.]-|t[_.]t")
+_DIGIT = re.compile(r"\d")
+_SIGNS = (_LINK, _FACE, _DIGIT)
+_UNITS = "k|tr|triệu|trieu|nghìn|nghin|ngàn|đồng|vnđ|vnd|usd|₫|đ"
+_KINDS = {
+    "url": (r"(?:https?://|www\.)\S+|\b[\w-]{1,63}\.(?:com|vn|net|org|shop|io|me)\b(?:/\S*)?", _LINK),
+    "mention": (r"@[\w.]+", None),
+    "hashtag": (r"\#[^\W_][\w]*", None),
+    "score": (r"\b\d{1,3}/10\b", _DIGIT),
+    "phone": (r"(?<!\d)(?:\+?84|0)(?:[ .-]?\d){8,10}(?!\d)", _DIGIT),
+    "price": (rf"[$€£]\s?\d[\d.,]{{0,15}}|\d[\d.,]{{0,15}}\s?(?:{_UNITS})\b", _DIGIT),
+    "emoticon": (_EMOTICON, _FACE),
+    "word": (r"[^\W\d_]+(?:['\u2019][^\W\d_]+|\d{1,4}(?![\d\w]))?", None),
+    "number": (r"\d{1,20}(?:[.,]\d{1,20}){0,6}", _DIGIT),
+    "emoji": (f"[{_EMOJI}]", None),
+    "mark": (r"[.,;!?…\n]", None),
+}
+
+
+@lru_cache(maxsize=8)
+def _expressions(signs: tuple[bool, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """For texts with these signs and no others, without and with names: a link in one post must not slow all others."""
+    seen = [sign for sign, there in zip(_SIGNS, signs, strict=True) if there]
+    kinds = {kind: text for kind, (text, sign) in _KINDS.items() if sign is None or sign in seen}
+    named = "|".join(f"(?P<{kind}>{text})" for kind, text in kinds.items())
+    return re.compile("|".join(f"(?:{text})" for text in kinds.values())), re.compile(named)
+
+
 _STRETCHED = re.compile(r"(\w)\1{2,}")
 # Every repetition is bounded: a post may be a megabyte of one letter.
 # "rất kémNhái": two Vietnamese words run together; "VinFast" and "iPhone" have no marks and stay whole.
 _GLUED = re.compile(rf"([a-z{SMALL}]{{0,6}}[{SMALL}][a-z{SMALL}]{{0,6}})(?=[A-Z{CAPITAL}][a-z{SMALL}])")
+_GLUE = re.compile(
+    rf"[a-z{SMALL}][A-Z{CAPITAL}]"
+)  # without it there is nothing glued, and it is quicker to see
 _STAND_IN = {"url": URL, "mention": MENTION, "phone": PHONE, "price": PRICE}
 _MARK = {"…": ".", "\n": "."}
 
@@ -49,7 +70,10 @@ EMOTICONS = {entry.text: entry.weight for entry in entries("emoji.txt", " ")}
 
 def normalise(text: str) -> str:
     """One form for letters that look alike: styled letters become plain ones, marks are composed."""
-    return text if text.isascii() else _GLUED.sub(r"\1 ", unicodedata.normalize("NFKC", text))
+    if text.isascii():
+        return text
+    text = unicodedata.normalize("NFKC", text)
+    return _GLUED.sub(r"\1 ", text) if _GLUE.search(text) else text
 
 
 def squeeze(word: str) -> str:
@@ -62,33 +86,57 @@ def squeeze(word: str) -> str:
 
 def tokens_of(text: str) -> tuple[list[str], list[str]]:
     """The tokens of a normalised text in lower case, and its hashtags as they were written."""
+    small = text.lower()
+    quick, named = _expressions(tuple([sign.search(small) is not None for sign in _SIGNS]))
+    try:  # nearly all that people write was written before
+        tokens = list(chain.from_iterable(map(_READ.__getitem__, quick.findall(small))))
+    except KeyError:
+        return _read(named, small)
+    return _without_repeated_marks(tokens), []
+
+
+# Pieces of text and the tokens they make. Long ones are not kept: a post may be a megabyte of one letter.
+_READ: dict[str, tuple[str, ...]] = {}
+_MOST_READ, _LONGEST_WORD, _LONGEST_OTHER = 50_000, 40, 8
+
+
+def _read(expression: re.Pattern[str], small: str) -> tuple[list[str], list[str]]:
     tokens: list[str] = []
     hashtags: list[str] = []
-    for match in _TOKEN.finditer(text.lower()):
-        kind, piece = match.lastgroup, match.group()
-        if kind == "word":
-            tokens.extend(_word(piece))
-        elif kind == "mark":
-            mark = _MARK.get(piece, piece)
-            if not tokens or tokens[-1] != mark:
-                tokens.append(mark)
-        elif kind == "hashtag":
-            hashtags.append(match.group("hashtag"))
-        elif kind == "emoticon":
-            tokens.append(_emoticon(piece))
-        elif kind == "emoji":
-            tokens.append(piece)
-        elif kind == "number":
-            tokens.append(piece if len(piece) <= 2 else NUMBER)
-        elif kind == "score":
-            tokens.append(piece)
-        else:
-            tokens.append(_STAND_IN[kind or "url"])
-    return tokens, hashtags
+    for match in expression.finditer(small):
+        kind, piece = str(match.lastgroup), match.group()
+        if kind == "hashtag":
+            hashtags.append(piece[1:])
+            continue
+        made = _READ.get(piece) or _tokens(kind, piece)
+        tokens += made
+        # Digits in a row are a phone number or not by what stands around them: the short ones never are.
+        if len(piece) <= (_LONGEST_WORD if kind == "word" else _LONGEST_OTHER):
+            if len(_READ) >= _MOST_READ:
+                _READ.clear()
+            _READ[piece] = made
+    return _without_repeated_marks(tokens), hashtags
 
 
-@lru_cache(maxsize=50_000)
-def _word(piece: str) -> tuple[str, ...]:
+def _tokens(kind: str, piece: str) -> tuple[str, ...]:
+    if kind == "word":
+        return _spelled(piece)
+    if kind == "emoticon":
+        return (_emoticon(piece),)
+    if kind == "number":
+        return (piece if len(piece) <= 2 else NUMBER,)
+    if kind == "mark":
+        return (_MARK.get(piece, piece),)
+    return (_STAND_IN.get(kind, piece),)
+
+
+def _without_repeated_marks(tokens: list[str]) -> list[str]:
+    places = [at for at, token in enumerate(tokens) if token in BREAKS]
+    repeated = {at for before, at in pairwise(places) if at == before + 1 and tokens[at] == tokens[before]}
+    return [token for at, token in enumerate(tokens) if at not in repeated] if repeated else tokens
+
+
+def _spelled(piece: str) -> tuple[str, ...]:
     piece = piece.replace("\u2019", "'")
     if piece in SPELLINGS:
         return SPELLINGS[piece]

@@ -1,5 +1,6 @@
 """What the posts of a project say."""
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -8,12 +9,26 @@ from litestar import Response
 from litestar.response import Stream
 from msgspec import Meta
 
-from opilio.insights.analytics import PostFilter, as_csv
-from opilio.web.endpoint import Call, Registry
+from opilio.contracts.analytics import (
+    AnalyticsSummary,
+    CrawlError,
+    ErrorFigures,
+    KeywordFigures,
+    KeywordRole,
+    Post,
+    PostComment,
+    RiskLevel,
+    SentimentLabel,
+    TrendPoint,
+    Voice,
+)
+from opilio.contracts.management import Page
+from opilio.insights.analytics import PostFilter
+from opilio.insights.export import CSV, FORMATS, PARQUET
+from opilio.web.endpoint import Call, Handler, Registry
 
 ANALYTICS = Registry()
 _PATH = "/api/v1/analytics/{project_id:str}"
-Figures = dict[str, Any]
 Word = Annotated[str, Meta(max_length=200)]
 Moment = Annotated[datetime, Meta(tz=True)]
 
@@ -21,10 +36,10 @@ Moment = Annotated[datetime, Meta(tz=True)]
 class PostsQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     platform: Word | None = None
     keyword: Word | None = None
-    sentiment: Literal["negative", "neutral", "positive"] | None = None
+    sentiment: SentimentLabel | None = None
     intent: Word | None = None
-    risk: Literal["low", "medium", "high", "critical"] | None = None
-    role: Literal["brand", "competitor"] | None = None
+    risk: RiskLevel | None = None
+    role: KeywordRole | None = None
     language: Word | None = None
     aspect: Word | None = None
     q: Word | None = None
@@ -46,32 +61,43 @@ class TrendQuery(PostsQuery, kw_only=True, forbid_unknown_fields=True):
     bucket: Literal["hour", "day", "week", "month"] = "day"
 
 
+class ExportQuery(PostsQuery, kw_only=True, forbid_unknown_fields=True):
+    format: Literal["csv", "parquet"] | None = None
+
+
 class KeywordQuery(PostsQuery, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=500)] = 50
 
 
-@ANALYTICS.add(
-    "GET",
-    f"{_PATH}/summary",
-    "read",
-    "A project on one page",
-    query=PostsQuery,
-    answer=Figures,
-    tag="analytics",
-)
+class CommentQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    platform: Word
+    id: Annotated[str, Meta(min_length=1, max_length=512)]
+    limit: Annotated[int, Meta(ge=1, le=500)] = 100
+
+
+class ErrorListQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    code: Word | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    limit: Annotated[int, Meta(ge=1, le=500)] = 50
+    cursor: Annotated[str, Meta(max_length=18)] | None = None
+
+
+def _get(path: str, summary: str, **about: Any) -> Callable[[Handler], Handler]:
+    return ANALYTICS.add("GET", f"{_PATH}/{path}", "read", summary, tag="analytics", **about)
+
+
+def _whole(items: list[Any]) -> Page:
+    """A list that has no further pages."""
+    return Page(items=items, next_cursor=None)
+
+
+@_get("summary", "A project on one page", query=PostsQuery, answer=AnalyticsSummary)
 async def analytics_summary(call: Call) -> Any:
     return await call.opilio.analytics.summary(call.text("project_id"), call.query.wanted)
 
 
-@ANALYTICS.add(
-    "GET",
-    f"{_PATH}/posts",
-    "read",
-    "Posts, newest or weightiest first",
-    query=PostListQuery,
-    answer=list[Figures],
-    tag="analytics",
-)
+@_get("posts", "Posts, newest or weightiest first", query=PostListQuery, answer=list[Post])
 async def analytics_posts(call: Call) -> Any:
     q: PostListQuery = call.query
     return await call.opilio.analytics.posts(
@@ -79,61 +105,52 @@ async def analytics_posts(call: Call) -> Any:
     )
 
 
-@ANALYTICS.add(
-    "GET",
-    f"{_PATH}/trends",
-    "read",
-    "Volume and feeling over time",
-    query=TrendQuery,
-    answer=list[Figures],
-    tag="analytics",
-)
+@_get("comments", "The comments of a post, most liked first", query=CommentQuery, answer=list[PostComment])
+async def analytics_comments(call: Call) -> Any:
+    q: CommentQuery = call.query
+    found = await call.opilio.analytics.comments(call.text("project_id"), q.platform, q.id, limit=q.limit)
+    return _whole(found)
+
+
+@_get("trends", "Volume and feeling over time", query=TrendQuery, answer=list[TrendPoint])
 async def analytics_trends(call: Call) -> Any:
-    points = await call.opilio.analytics.trends(
-        call.text("project_id"), call.query.wanted, bucket=call.query.bucket
-    )
-    return {"items": points, "next_cursor": None}
+    q: TrendQuery = call.query
+    return _whole(await call.opilio.analytics.trends(call.text("project_id"), q.wanted, bucket=q.bucket))
 
 
-@ANALYTICS.add(
-    "GET",
-    f"{_PATH}/keywords",
-    "read",
-    "What is talked about",
-    query=KeywordQuery,
-    answer=list[Figures],
-    tag="analytics",
-)
+@_get("keywords", "What is talked about", query=KeywordQuery, answer=list[KeywordFigures])
 async def analytics_keywords(call: Call) -> Any:
-    found = await call.opilio.analytics.keywords(
-        call.text("project_id"), call.query.wanted, limit=call.query.limit
-    )
-    return {"items": found, "next_cursor": None}
+    q: KeywordQuery = call.query
+    return _whole(await call.opilio.analytics.keywords(call.text("project_id"), q.wanted, limit=q.limit))
 
 
-@ANALYTICS.add(
-    "GET",
-    f"{_PATH}/errors",
-    "read",
-    "Errors by category and code",
-    query=PostsQuery,
-    answer=list[Figures],
-    tag="analytics",
-)
+@_get("share-of-voice", "Brand against competitors, keyword by keyword", query=PostsQuery, answer=list[Voice])
+async def analytics_share_of_voice(call: Call) -> Any:
+    return _whole(await call.opilio.analytics.share_of_voice(call.text("project_id"), call.query.wanted))
+
+
+@_get("errors", "Errors by category and code", query=PostsQuery, answer=list[ErrorFigures])
 async def analytics_errors(call: Call) -> Any:
-    found = await call.opilio.analytics.errors(call.text("project_id"), call.query.wanted)
-    return {"items": found, "next_cursor": None}
+    return _whole(await call.opilio.analytics.errors(call.text("project_id"), call.query.wanted))
 
 
-@ANALYTICS.add(
-    "GET",
-    f"{_PATH}/export",
-    "read",
-    "Every post as CSV",
-    query=PostsQuery,
-    raw_answers=("text/csv",),
-    tag="analytics",
-)
+@_get("errors/items", "Single errors, newest first", query=ErrorListQuery, answer=list[CrawlError])
+async def analytics_error_items(call: Call) -> Any:
+    q: ErrorListQuery = call.query
+    wanted = PostFilter(since=q.since, until=q.until)
+    return await call.opilio.analytics.error_list(
+        call.text("project_id"), wanted, code=q.code, limit=q.limit, cursor=q.cursor
+    )
+
+
+@_get("export", "Every post as CSV or Parquet", query=ExportQuery, raw_answers=(CSV, PARQUET))
 async def analytics_export(call: Call) -> Response[Any]:
-    batches = call.opilio.analytics.export(call.text("project_id"), call.query.wanted)
-    return Stream(as_csv(batches), media_type="text/csv")
+    """`format` decides; without it the header `Accept` does, and CSV is what is given to anybody else."""
+    accepts_parquet = PARQUET in call.request.headers.get("accept", "")
+    chosen = FORMATS[call.query.format or ("parquet" if accepts_parquet else "csv")]
+    chosen.check()
+    project_id = call.text("project_id")
+    batches = call.opilio.analytics.export(project_id, call.query.wanted)
+    name = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in project_id)[:100]
+    headers = {"content-disposition": f'attachment; filename="{name}.{chosen.name}"'}
+    return Stream(chosen.write(batches), media_type=chosen.media_type, headers=headers)

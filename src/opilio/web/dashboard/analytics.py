@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from opilio.contracts.collected import ALERT_RAISED
+from opilio.contracts.analytics import CrawlError, Voice
+from opilio.contracts.events import ALERT_RAISED
 from opilio.contracts.projects import Project
 from opilio.errors import Invalid, NotFound
 from opilio.insights.analytics import BUCKETS, ORDERS, PostFilter
@@ -62,8 +63,8 @@ async def one_project(visit: Visit) -> Page:
         "project": project,
         "project_id": asked.project_id,
         "keywords": _keywords(project),
-        "posts": posts["items"],
-        "next_cursor": posts["next_cursor"],
+        "posts": posts.items,
+        "next_cursor": posts.next_cursor,
         "order": order,
         "errors": errors,
         "single": await _single_errors(visit, asked),
@@ -80,10 +81,10 @@ async def one_project(visit: Visit) -> Page:
     title = project.brand_name or project.project_id if project else asked.project_id
     # A project that is finished does not change; one that is not is watched.
     watch = f"projects={asked.project_id}" if project and project.status != "DONE" else ""
-    data = {"posts": posts["items"], "next_cursor": posts["next_cursor"], "errors": errors}
+    data: dict[str, Any] = {"posts": posts.items, "next_cursor": posts.next_cursor, "errors": errors}
     if visit.twin == "json":
         data["summary"] = await analytics.summary(asked.project_id, asked.wanted)
-    return Page("analytics.html", title, values, data=data, rows=posts["items"], charts=True, watch=watch)
+    return Page("analytics.html", title, values, data=data, rows=_flat(posts.items), charts=True, watch=watch)
 
 
 @ANALYTICS.page("/analytics/{id:str}/figures")
@@ -103,7 +104,7 @@ async def figures(visit: Visit) -> Page:
         "risks": RISKS,
         "to": asked.link,
     }
-    return Page("parts/analytics_figures.html", "", values, data=data, rows=shares)
+    return Page("parts/analytics_figures.html", "", values, data=data, rows=_flat(shares))
 
 
 async def _figures(visit: Visit, asked: Asked) -> tuple[Any, ...]:
@@ -128,7 +129,7 @@ async def trends(visit: Visit) -> Page:
         ("trends", asked.project_id, asked.wanted, bucket),
         lambda: visit.opilio.analytics.trends(asked.project_id, asked.wanted, bucket=bucket),
     )
-    return Page("refused.html", "", rows=rows)
+    return Page("refused.html", "", rows=_flat(rows))
 
 
 # ── what the address asks for ────────────────────────────────────────────────────────────────────
@@ -166,6 +167,11 @@ def _moment(field: str, text: str | None, *, after: timedelta) -> datetime | Non
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
+def _flat(rows: Sequence[msgspec.Struct]) -> list[dict[str, Any]]:
+    """As the twins of a page want them."""
+    return [msgspec.structs.asdict(row) for row in rows]
+
+
 def _bucket(visit: Visit) -> str:
     wanted = visit.arg("bucket") or "day"
     return wanted if wanted in BUCKETS else "day"
@@ -187,13 +193,12 @@ async def _alerts(visit: Visit, project_id: str) -> Sequence[Mapping[str, Any]]:
     return [{"at": event.time, **msgspec.json.decode(event.event)["data"]} for event in found.items]
 
 
-async def _single_errors(visit: Visit, asked: Asked) -> Sequence[Mapping[str, Any]]:
+async def _single_errors(visit: Visit, asked: Asked) -> Sequence[CrawlError]:
     code = visit.arg("error")
     if code is None:
         return []
     found = await visit.opilio.analytics.error_list(asked.project_id, asked.wanted, code=code, limit=_ERRORS)
-    items: list[dict[str, Any]] = found["items"]
-    return items
+    return found.items
 
 
 def _keywords(project: Project | None) -> list[str]:
@@ -204,7 +209,7 @@ def _keywords(project: Project | None) -> list[str]:
     return [*project.brand_keywords, *(keyword for keywords in lists for keyword in keywords)]
 
 
-def voices(rows: Sequence[Mapping[str, Any]], project: Project | None) -> list[dict[str, Any]]:
+def voices(rows: Sequence[Voice], project: Project | None) -> list[dict[str, Any]]:
     """The brand against each competitor: keywords that belong to the same one are put together."""
     owners: dict[str, str] = {}
     if project is not None and isinstance(project.competitor_keywords, dict):
@@ -212,7 +217,7 @@ def voices(rows: Sequence[Mapping[str, Any]], project: Project | None) -> list[d
     brand = (project.brand_name if project else None) or ""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
-        keyword, role = row["keyword"] or "", row["role"]
+        keyword, role = row.keyword or "", row.role
         name = (brand or keyword) if role == "brand" else owners.get(keyword, keyword)
         voice = found.setdefault(
             (role, name),
@@ -230,5 +235,5 @@ def voices(rows: Sequence[Mapping[str, Any]], project: Project | None) -> list[d
             ("posts", "posts"), ("share", "share_percent"), ("engagement", "engagement_percent"),
             ("negative", "negative"), ("positive", "positive"),
         ):  # fmt: skip
-            voice[field] += row[source]
+            voice[field] += getattr(row, source)
     return sorted(found.values(), key=lambda voice: -voice["posts"])

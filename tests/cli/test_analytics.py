@@ -1,0 +1,29 @@
+"""`opilio analytics` as a person starts it."""
+
+import asyncio
+
+import pyarrow.parquet
+
+from opilio.adapters.buckets import Buckets
+from opilio.analytics.processing import BatchProcessor
+from opilio.analytics.storing import BatchStore
+from opilio.contracts.projects import ProjectInput
+from tests.analytics.batches import body, event, failed, post
+
+
+async def test_posts_are_exported_to_a_file(opilio, opilio_process, settings, tmp_path):
+    await opilio.projects.create(ProjectInput(project_id="proj_xyz", brand_keywords=["x"]), by="test")
+    buckets = Buckets("memory://")
+    await buckets.put("r", "1.json", body(post("1"), failed("2")))
+    await BatchProcessor(BatchStore(opilio.database), buckets).process(event("r/1.json"))
+    env = {"OPILIO_DATABASE_URL": settings.database_url, "OPILIO_DATA_DIR": str(tmp_path)}
+    file = tmp_path / "posts.parquet"
+    words = ("analytics", "export", "proj_xyz", "--format", "parquet", "--output", str(file), "--json")
+    done = await asyncio.to_thread(opilio_process, *words, **env)
+    assert done.json == {"file": str(file), "bytes": file.stat().st_size}
+    assert sorted(pyarrow.parquet.read_table(file).column("id").to_pylist()) == ["1", "2"]
+    text = (await asyncio.to_thread(opilio_process, "analytics", "export", "proj_xyz", **env)).out
+    assert [line.split(",")[0] for line in text.splitlines()] == ["id", "1", "2"]
+    unknown = await asyncio.to_thread(opilio_process, "analytics", "export", "nobody", **env)
+    assert unknown.code == 1
+    assert "there is no project nobody" in unknown.err

@@ -43,6 +43,12 @@ async def test_a_project_with_its_progress_and_warnings(world, insights):
         await insights.project("nobody")
 
 
+async def test_competitors_are_told_in_the_order_in_which_they_are_numbered(world, insights):
+    named = {"zulu": ["z"], "alpha longer": ["a", "b"], "beta": ["c"]}
+    await world.create(competitor_keywords=named)
+    assert list((await insights.project("proj123")).competitor_keywords.items()) == list(named.items())
+
+
 async def test_lists_go_on_where_they_ended(world, insights):
     for number in range(5):
         await world.create(f"p{number}")

@@ -8,7 +8,7 @@ from babel.messages.pofile import read_po, write_po
 
 WEB = Path(__file__).parents[1] / "src" / "opilio" / "web"
 LOCALES = WEB / "dashboard" / "locale"
-KEYWORDS = {"_": None, "gettext": None, "say": None, "counted": (1, 2), "ngettext": (1, 2)}
+KEYWORDS = {"_": None, "gettext": None, "say": None, "sentence": None, "counted": (1, 2), "ngettext": (1, 2)}
 METHODS = [("dashboard/**.py", "python"), ("templates/**.html", "jinja2")]
 OPTIONS = {
     "templates/**.html": {

@@ -1,10 +1,10 @@
-"""The dashboard's pages, measured: server time of each with 1 million jobs and 100,000 policies."""
+"""The dashboard's pages, measured: server time of each with 1 million jobs, 100,000 policies, 1 million posts."""
 
 import asyncio
 import os
 import statistics
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -19,7 +19,11 @@ from opilio.web.app import create_app, serve_desk
 
 JOBS = int(os.environ.get("BENCH_JOBS", "1000000"))
 POLICIES = int(os.environ.get("BENCH_POLICIES", "100000"))
+POSTS = int(os.environ.get("BENCH_POSTS", "1000000"))
 HOSTS, BOTS, ROUNDS, GOAL_MS = 2000, 50, 9, 100
+# One project has a fifth of all posts, the others share the rest; posts come in batches of fifty.
+PROJECTS, LARGE = 100, POSTS // 5
+OTHERS = (POSTS - LARGE) // (PROJECTS - 1)
 WAITING = JOBS // 10
 
 SEED = f"""
@@ -63,6 +67,36 @@ insert into event_log (seq, event_id, type, subject, occurred_at, logged_at, bod
 insert into audit_log (actor, action, subject) select 'operator:a', 'policy.run', 'x' from generate_series(1, 100000);
 """
 
+PROJECTS_SEED = f"""
+insert into project (project_id, brand_name, brand_keywords, competitor_keywords, platforms, limit_per_keyword, tasks_total, definition,
+    created_at, created_by, opened_at, status, snapshot, finished_at)
+  select 'project-' || i, 'Brand ' || i, array['word 0', 'word 1'], '["word 2", "word 3"]', '{{tiktok,youtube}}', 50, 8, '', now() - i * interval '1 hour',
+    'operator:a', now(), case when i % 10 = 0 then 'PROCESSING' else 'DONE' end,
+    jsonb_build_object('status', case when i % 10 = 0 then 'PROCESSING' else 'DONE' end, 'tasks_total', 8, 'tasks_done', 8, 'items_expected', 400,
+      'items_actual', 380, 'analyze_total', 380, 'analyze_done', 370), case when i % 10 > 0 then now() end
+  from generate_series(1, {PROJECTS}) i;
+insert into task (platform, job_id, project_id, task_type, body, attempt, max_attempts, state, created_at, send_at, ready_at, sent_at, finished_at, successful)
+  select platform, p.project_id || '-' || case when k < 2 then 'brand-' || k else 'competitor-' || k - 2 end, p.project_id, 'research_and_crawl',
+    json_build_object('keywords', array['word ' || k], 'limit', 50, 'attempt', 1), 1, 3, 'done', now(), now(), now(), now(), now(), 47
+  from project p, generate_series(0, 3) k, unnest(array['tiktok', 'youtube']) platform;
+insert into post_analytics (post_key, stored_at, id, project_id, job_id, batch_index, task_type, platform, keyword_source, keyword_role, brand_name,
+    crawled_at, published_at, permalink, content_text, author_name, author_username, follower_count, view_count, like_count, comment_count,
+    language, keywords, intent, sentiment, sentiment_score, aspects, impact_score, risk_level, analyzed_at, fetch_status)
+  select opilio_uuid7(), now(), i::text, project, project || '-brand-0', i / 50, 'research_and_crawl', (array['tiktok', 'youtube'])[1 + i % 2], 'word ' || i % 4,
+    case when i % 4 < 2 then 'brand' else 'competitor' end, 'Brand', now(), now() - random() * interval '90 days', 'https://platform.example/' || i,
+    repeat('what somebody said about it ', 5), 'An', 'an' || i % 5000, 900, 1000 + i % 9000, i % 500, i % 30, (array['vi', 'en'])[1 + i % 2],
+    array['battery', 'price ' || i % 40, 'thing ' || i % 300], (array['general', 'complaint', 'purchase_intent', 'praise'])[1 + i % 4],
+    (array['negative', 'neutral', 'positive'])[1 + i % 3], random() * 2 - 1, '{{"battery": {{"sentiment": "positive"}}}}', random() * 100,
+    (array['low', 'low', 'low', 'medium', 'high', 'critical'])[1 + i % 6], now(), 'success'
+  from (select i, 'project-' || case when i <= {LARGE} then 1 else 2 + i / 50 % {PROJECTS - 1} end as project from generate_series(1, {POSTS}) i) x;
+insert into post_identity (project, platform, content_id, post_key, stored_at) select project_id, platform, id, post_key, stored_at from post_analytics;
+insert into post_comments (post_key, stored_at, comment_id, text, sentiment, sentiment_score, created_at)
+  select post_key, stored_at, 'c', 'so it is', 'neutral', 0, now() from post_analytics where id::int % 5 = 0;
+insert into crawl_errors (content_id, project_id, job_id, platform, error_code, error_category, error_message)
+  select i::text, 'project-' || 1 + i % {PROJECTS}, 'j', 'tiktok', (array['TIMEOUT', 'CONTENT_REMOVED'])[1 + i % 2], (array['network', 'content'])[1 + i % 2], 'gone'
+  from generate_series(1, {POSTS // 50}) i;
+"""
+
 
 @asynccontextmanager
 async def a_herd() -> AsyncIterator[Opilio]:
@@ -75,6 +109,7 @@ async def a_herd() -> AsyncIterator[Opilio]:
             opilio = wire(load_settings(data_dir=Path(folder), database_url=url), database)
             async with database.session() as session:
                 await session.connection.execute(SEED, timeout=900)
+                await session.connection.execute(PROJECTS_SEED, timeout=900)
                 await session.connection.execute("vacuum analyze", timeout=300)
             await Rollup(database).run_once()
             yield opilio
@@ -112,6 +147,16 @@ async def pages(opilio: Opilio) -> dict[str, str]:
         "bots": "/bots",
         "hosts": "/hosts",
         "hosts, search": "/hosts?q=shop77",
+        "projects": "/projects",
+        "projects, search": "/projects?q=brand+77",
+        "project": "/projects/project-77",
+        "analytics, projects": "/analytics",
+        f"analytics, {LARGE:,} posts": "/analytics/project-1",
+        f"analytics, negative ones of {LARGE:,}": "/analytics/project-1?sentiment=negative&order=time",
+        f"analytics, {OTHERS:,} posts": "/analytics/project-77",
+        f"analytics, figures of {OTHERS:,} posts": "/analytics/project-77/figures",
+        f"analytics, trends of {OTHERS:,} posts": "/analytics/project-77/trends.json",
+        f"analytics, figures of {LARGE:,} posts, afterwards": "/analytics/project-1/figures",
         "webhooks": "/webhooks",
         "events": "/events",
         "dead letters": "/dlq",
@@ -121,10 +166,11 @@ async def pages(opilio: Opilio) -> dict[str, str]:
     }
 
 
-async def measure(http: httpx2.AsyncClient, path: str) -> tuple[float, float]:
+async def measure(http: httpx2.AsyncClient, path: str, forget: Callable[[], None]) -> tuple[float, float]:
     """Best and median of what the server says it spent: on a busy machine the best is nearer to the truth."""
     times = []
     for _ in range(ROUNDS):
+        forget()
         answer = await http.get(path)
         assert answer.status_code == 200, (path, answer.status_code, answer.text[:300])
         times.append(float(answer.headers["server-timing"].partition("dur=")[2]))
@@ -133,7 +179,7 @@ async def measure(http: httpx2.AsyncClient, path: str) -> tuple[float, float]:
 
 async def main() -> None:
     print(
-        f"{'dashboard: ' + format(JOBS, ',') + ' jobs, ' + format(POLICIES, ',') + ' policies':48} {'best ms':>8} {'median':>8}   goal"
+        f"{f'dashboard: {JOBS:,} jobs, {POLICIES:,} policies, {POSTS:,} posts':56} {'best ms':>8} {'median':>8}   goal"
     )
     async with a_herd() as opilio:
         app = create_app(opilio)
@@ -147,9 +193,9 @@ async def main() -> None:
                 f"/login/{secret}", data={"password": "a long password", "again": "a long password"}
             )
             for name, path in (await pages(opilio)).items():
-                best, median = await measure(http, path)
+                best, median = await measure(http, path, app.state.recent.forget)
                 missed = "" if best < GOAL_MS else "   MISSED"
-                print(f"{name:48} {best:8.1f} {median:8.1f}   < {GOAL_MS}{missed}", flush=True)
+                print(f"{name:56} {best:8.1f} {median:8.1f}   < {GOAL_MS}{missed}", flush=True)
             live = app.state.live
             times = []
             for _ in range(5):
@@ -157,7 +203,7 @@ async def main() -> None:
                 await live.look()
                 times.append((asyncio.get_running_loop().time() - began) * 1000)
             print(
-                f"{'one look for all live viewers':48} {min(times):8.1f} {statistics.median(times):8.1f}   every 2,000"
+                f"{'one look for all live viewers':56} {min(times):8.1f} {statistics.median(times):8.1f}   every 2,000"
             )
 
 

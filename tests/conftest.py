@@ -5,6 +5,7 @@ copy of it in a few dozen milliseconds.
 """
 
 import fcntl
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -22,6 +23,8 @@ from opilio.runtime.bootstrap import Opilio, wire
 from opilio.runtime.settings import Settings, load_settings
 
 TEMPLATE = "opilio_template"
+# A shell that sets this hides lines that a program forgets to flush.
+os.environ.pop("PYTHONUNBUFFERED", None)
 
 
 @contextmanager

@@ -25,3 +25,10 @@ def test_links_between_pages_lead_somewhere() -> None:
         if "://" not in target and not (page.parent / target).exists()
     ]
     assert broken == []
+
+
+def test_every_page_of_the_dashboard_is_in_its_guide() -> None:
+    guide = (DOCS / "how-to/use-the-dashboard.md").read_text()
+    listed = re.findall(r"^\| [^|]+ \| `(/[a-z]*)` \|", guide, re.MULTILINE)
+    layout = (DOCS.parent / "src/opilio/web/templates/layout.html").read_text()
+    assert listed == re.findall(r'ui\.nav\("(/[a-z]*)"', layout)

@@ -7,6 +7,8 @@ from importlib.util import find_spec
 def main() -> None:
     if find_spec("typer") is None:
         sys.exit("The command line needs more than the light install: pip install 'opilio[server]'")
+    # Whoever reads a pipe sees each line when it is written: `opilio up --json` writes one and runs on.
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     from opilio.cli.app import run  # noqa: PLC0415 - the light install has no Typer
 
     sys.exit(run(sys.argv[1:]))

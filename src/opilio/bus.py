@@ -111,7 +111,12 @@ class Bus(Protocol):
         after: timedelta | None = None,
     ) -> None:
         """Returns when the message is safe; raises `Unroutable`, or `Unavailable` when it may not be."""
-        ...
+        message = Outgoing(
+            exchange, routing_key, body, headers or {}, message_id or str(uuid4()), correlation_id, after
+        )
+        [unroutable] = await self.publish_many([message])
+        if unroutable:
+            raise unroutable
 
     async def publish_many(self, messages: Sequence[Outgoing]) -> list[Unroutable | None]:
         """Publishes in order and returns when all are safe, saying which had no queue to go to."""

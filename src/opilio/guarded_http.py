@@ -1,4 +1,4 @@
-"""An HTTP transport that checks addresses when it connects.
+"""HTTP connections that check addresses when they connect.
 
 The check is on the resolved address, to which the connection then goes. A name that resolved to a public address a
 moment ago and to a private one now (DNS rebinding) is refused like any other private one.
@@ -6,12 +6,10 @@ moment ago and to a private one now (DNS rebinding) is refused like any other pr
 
 import asyncio
 import socket
-import ssl
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpcore2
-import httpx2
 from httpcore2 import AsyncNetworkBackend, AsyncNetworkStream
 
 from opilio.netguard import AllowList, literal_address
@@ -74,25 +72,3 @@ class GuardedBackend(AsyncNetworkBackend):
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
-
-
-class GuardedTransport(httpx2.AsyncHTTPTransport):
-    """An HTTP transport that can reach permitted addresses only; proxies of the environment are not used."""
-
-    def __init__(
-        self,
-        allow: AllowList,
-        *,
-        ssl_context: ssl.SSLContext | None = None,
-        connections: int = 256,
-        keepalive: int = 64,
-    ) -> None:
-        context = ssl_context or httpx2.create_ssl_context(trust_env=False)
-        super().__init__(verify=context, trust_env=False)
-        self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=context,
-            max_connections=connections,
-            max_keepalive_connections=keepalive,
-            keepalive_expiry=15,
-            network_backend=GuardedBackend(allow),
-        )

@@ -27,6 +27,12 @@ def rabbitmq() -> Iterator[Server]:
     yield from _running(RabbitMQ, "rabbitmq-server")
 
 
+@pytest.fixture
+def own_rabbitmq() -> Iterator[Server]:
+    """A broker that one test may stop and kill."""
+    yield from _running(RabbitMQ, "rabbitmq-server")
+
+
 @pytest.fixture(scope="session")
 def rabbitmq_url(rabbitmq: RabbitMQ) -> str:
     return rabbitmq.url

@@ -10,7 +10,7 @@ import pytest
 from granian.constants import Interfaces
 from granian.server.embed import Server
 from httpx2 import AsyncClient, ConnectError
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from opilio.contracts.policies import PolicyInput
 from opilio.runtime.bootstrap import Opilio
@@ -29,6 +29,8 @@ FLAGS = [
 # A refused form is an error to the browser; so is a script of a crawled page that was kept from running.
 EXPECTED = ("Failed to load resource: the server responded with a status of 4", "Blocked script execution in")
 PASSWORD = "correct horse battery"
+# A stream opens after all else of a page, and a busy machine takes its time.
+expect.set_options(timeout=20_000)
 
 
 @pytest.fixture

@@ -32,10 +32,18 @@ async def addresses(opilio: Opilio) -> dict[str, str]:
         "results": "/results",
         "bots": "/bots?tokens=hanoi-1",
         "hosts": "/hosts?edit=books.example",
+        "projects": "/projects",
+        "project": "/projects/tea",
+        "project-waiting": "/projects/shoes-2026",
+        "project-new": "/projects/new",
+        "analytics-projects": "/analytics",
+        "analytics": "/analytics/tea",
+        "analytics-negative": "/analytics/tea?sentiment=negative&bucket=week",
         "webhooks": "/webhooks",
         "webhook": f"/webhooks/{(await opilio.webhooks.page()).items[0].id}",
         "events": "/events",
         "dlq": "/dlq",
+        "dead-letter": f"/dlq/{(await opilio.dead_letters.page()).items[0].id}",
         "settings": "/settings",
         "audit": "/settings/audit",
     }
@@ -58,8 +66,9 @@ async def test_every_page(browser: Browser, site: str, opilio: Opilio) -> None:
             await shoot(page, path, FOLDER / f"{name}-{theme}.png")
     await context.add_cookies([{"name": "opilio_lang", "value": "vi", "url": site}])
     await shoot(page, "/", FOLDER / "overview-vi-dark.png")
+    await shoot(page, "/analytics/tea", FOLDER / "analytics-vi-dark.png")
     await page.set_viewport_size({"width": 390, "height": 844})
-    for name in ("overview", "policies", "job-running"):
+    for name in ("overview", "policies", "job-running", "projects", "project", "analytics"):
         await shoot(page, (await addresses(opilio))[name], FOLDER / f"{name}-phone.png")
     await context.close()
 
@@ -69,4 +78,5 @@ async def shoot(page: Page, path: str, file: Path) -> None:
     await expect(page.locator("#live-marker")).to_have_attribute("data-state", "live")
     for chart in await page.locator("[data-chart]").all():
         await expect(chart).to_have_attribute("data-drawn", "yes")
+    await expect(page.locator("[data-renew]", has_text="Counting…")).to_have_count(0)
     await page.screenshot(path=file, full_page=True)

@@ -4,8 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from opilio.contracts.policies import PolicyInput
 from opilio.crawl.job import TRANSITIONS, State
-from opilio.insights.dashboard import Pulse, QueueState, Span
+from opilio.insights.dashboard import PolicyFilter, Pulse, QueueState, Span
 from opilio.insights.rollup import Rollup
 from opilio.runtime.bootstrap import Opilio
 from opilio.web.dashboard.diagram import draw
@@ -50,7 +51,7 @@ def quiet(**more: object) -> Pulse:
     nothing = Span(done=0, failed=0, expired=0, crawls=0, seconds=0, minutes=60)
     fields = {
         "at": NOW, "pending": 0, "locked": 0, "exact": True, "overrun": 0, "due": 0, "oldest_due": 0, "oldest_waiting": 0,
-        "bots_alive": 0, "bots": 0, "hosts_cooling": 0, "outbox": 0, "oldest_outbox": 0, "webhooks": 0, "dead_letters": 0,
+        "bots_alive": 0, "bots": 0, "hosts_cooling": 0, "outbox": 0, "oldest_outbox": 0, "webhooks": 0, "dead_letters": 0, "projects": 0,
         "any_policy": True, "last_minute": {}, "hour": nothing, "day": nothing, "queues": [], "cooling": [],
         "troubled_webhooks": [], "error_codes": {},
     }  # fmt: skip
@@ -92,3 +93,21 @@ def test_the_drawing_is_the_table() -> None:
     for node in diagram.nodes:
         assert 0 <= node.x <= diagram.width - node.width
         assert 0 <= node.y <= diagram.height - node.height
+
+
+async def test_the_order_by_next_run_is_the_same_with_and_without_a_filter(opilio: Opilio) -> None:
+    """It is read in two ways; deleted policies are in neither, those that are off in both."""
+    ids = [
+        await opilio.policies.create(
+            PolicyInput(url=f"https://a.example/{n}", next_run_at=NOW + timedelta(hours=(n * 7) % 10))
+        )
+        for n in range(10)
+    ]
+    await opilio.policies.delete(ids[:2])
+    await opilio.policies.switch(ids[2:4], enabled=False)
+    found = [
+        [row["id"] for row in await opilio.figures.policies(chosen, sort="next", page=1, size=50)]
+        for chosen in (PolicyFilter(), PolicyFilter(host="a.example"))
+    ]
+    assert found[0] == found[1]
+    assert set(found[0]) == set(ids[2:])

@@ -19,6 +19,8 @@ async def test_watch_a_job_go_through_its_states(admin: Page, opilio: Opilio, bo
     await expect(admin.locator("#live-marker")).to_have_text("Live")
     [job] = await bot.pull()
     await expect(lit(admin, "locked")).to_be_visible()
+    await expect(admin.locator("h1")).to_contain_text("running")
+    await expect(admin.get_by_role("button", name="Release the lock")).to_be_visible()
     await expect(admin.get_by_text("Held by")).to_be_visible()
     await bot.submit(job, success=True, price=9.5, currency="EUR", data={"id": 12345678901234567890})
     await expect(lit(admin, "done")).to_be_visible()

@@ -5,7 +5,7 @@ import asyncio
 import asyncpg
 import pytest
 
-from opilio.insights.dashboard import Figures
+from opilio.insights.dashboard import Figures, Watched
 from opilio.runtime.bootstrap import Opilio
 from opilio.web.dashboard.live import Live
 from tests.dashboard.conftest import add_policy
@@ -13,7 +13,7 @@ from tests.dashboard.conftest import add_policy
 
 async def test_one_look_serves_every_viewer(opilio: Opilio) -> None:
     live = Live(opilio.figures, tick=30)
-    with live.watching([], []) as one, live.watching([], []) as two, live.watching([], []) as three:
+    with live.watching(Watched()) as one, live.watching(Watched()) as two, live.watching(Watched()) as three:
         beats = [await asyncio.wait_for(viewer.next(), 5) for viewer in (one, two, three)]
     assert live.looks == 1
     assert len({id(beat) for beat, _ in beats}) == 1
@@ -22,7 +22,7 @@ async def test_one_look_serves_every_viewer(opilio: Opilio) -> None:
 
 async def test_nobody_watches_nothing_is_asked(opilio: Opilio) -> None:
     live = Live(opilio.figures, tick=0.01)
-    with live.watching([], []) as viewer:
+    with live.watching(Watched()) as viewer:
         await viewer.next()
     await asyncio.sleep(0.05)
     looks = live.looks
@@ -33,7 +33,7 @@ async def test_nobody_watches_nothing_is_asked(opilio: Opilio) -> None:
 async def test_who_watches_a_job_is_told_when_it_changes(opilio: Opilio) -> None:
     policy_id = await add_policy(opilio, "https://a.example/1")
     live = Live(opilio.figures, tick=0.01)
-    with live.watching([], [policy_id]) as mine, live.watching([], []) as other:
+    with live.watching(Watched(policies=frozenset({policy_id}))) as mine, live.watching(Watched()) as other:
         assert (await mine.next())[1] is True  # something may have happened since the page was made
         assert (await mine.next())[1] is False
         await opilio.policies.switch([policy_id], enabled=False)
@@ -50,7 +50,7 @@ async def test_a_database_that_is_away_is_told(opilio: Opilio, monkeypatch: pyte
 
     monkeypatch.setattr(Figures, "pulse", away)
     live = Live(opilio.figures, tick=30)
-    with live.watching([], []) as viewer:
+    with live.watching(Watched()) as viewer:
         beat, _ = await viewer.next()
     assert (beat.pulse, beat.fault) == (None, "connection is closed")
     await live.close()

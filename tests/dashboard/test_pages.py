@@ -33,6 +33,7 @@ async def test_axe_finds_nothing_serious(browser: Browser, site: str, opilio: Op
         for name, path in (await addresses(opilio)).items():
             await page.goto(path)
             await expect(page.locator("#live-marker")).to_have_attribute("data-state", "live")
+            await expect(page.get_by_text("Counting…")).to_have_count(0)
             found[f"{name} in {theme}"] = await serious(page)
     await context.close()
     wrong = {name: faults for name, faults in found.items() if faults}
@@ -93,6 +94,13 @@ def test_every_text_is_translated_with_its_values() -> None:
         assert translated, f"not translated: {text!r}"
         plural = text if isinstance(message.id, str) else message.id[1]
         assert placeholders(translated) == placeholders(plural), text
+
+
+def test_no_field_hides_a_property_of_its_form() -> None:
+    """`form.id` is a field of that name, if there is one; what renews a page looks elements up by their id."""
+    fields = re.compile(r'name="id"|fields=\{[^}]*"id":')
+    templates = Path(words.__file__).parents[1] / "templates"
+    assert [file.name for file in templates.rglob("*.html") if fields.search(file.read_text("utf-8"))] == []
 
 
 def placeholders(text: str) -> set[str]:

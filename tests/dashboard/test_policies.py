@@ -112,3 +112,12 @@ async def test_a_saved_view_is_there_for_everybody(admin: Page, opilio: Opilio) 
     await admin.get_by_role("button", name="Save").click()
     await expect(admin.get_by_role("alert")).to_contain_text("Saved as Shop A")
     assert [view["query"] for view in await opilio.views.all("policies")] == ["host=a.example"]
+
+
+async def test_a_list_of_several_rows_renews_itself(admin: Page, opilio: Opilio) -> None:
+    """A field of a form hides the form's own property of that name: called `id`, it broke the renewal."""
+    ids = [await add_policy(opilio, f"https://a.example/{n}") for n in range(3)]
+    await admin.goto("/policies")
+    await expect(admin.locator("#announcer")).to_have_text("The list was renewed.")
+    await opilio.policies.switch(ids, enabled=False)
+    await expect(admin.locator("tbody .badge.quiet", has_text="off")).to_have_count(3)

@@ -97,7 +97,7 @@ async def enter(http: AsyncClient, opilio: Opilio, name: str, role: str) -> str:
 POSTS = [
     "/policies/new", "/policies/{id}/edit", "/policies/{id}/run", "/policies/{id}/switch", "/policies/{id}/delete", "/policies/import",
     "/bulk/policies", "/bulk/policies/run", "/bulk/jobs", "/bulk/jobs/run", "/jobs/{id}/act", "/hosts/limits", "/views", "/views/{id}/delete",
-    "/bots/tokens", "/bots/tokens/revoke", "/settings/operators", "/settings/operators/change", "/settings/keys", "/settings/keys/revoke",
+    "/projects/new", "/bots/tokens", "/bots/tokens/revoke", "/settings/operators", "/settings/operators/change", "/settings/keys", "/settings/keys/revoke",
     "/webhooks", "/webhooks/{id}/switch", "/webhooks/{id}/test", "/webhooks/{id}/secret", "/webhooks/{id}/replay", "/webhooks/{id}/delete",
     "/dlq/{id}/replay",
 ]  # fmt: skip

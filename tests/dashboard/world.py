@@ -16,6 +16,7 @@ from opilio.delivery.sending import Sender
 from opilio.insights.rollup import Rollup
 from opilio.netguard import parse_allow
 from opilio.runtime.bootstrap import Opilio
+from tests.dashboard.listening import fill_projects
 from tests.delivery.receiver import Receiver, Reply
 
 SHOPS = ("shoes.example", "books.example", "toys.example", "vinmart.example")
@@ -53,6 +54,8 @@ async def fill(opilio: Opilio, site: str) -> dict[str, Any]:
             await _a_day(opilio, http, tokens, ids[:40], chance)
         await _now(opilio, http, tokens, ids)
     await _deliver(opilio)
+    async with Receiver() as receiver:
+        await fill_projects(opilio, receiver.url("/progress"))
     await opilio.hosts.set_limits("books.example", Limits(4, 1.5))
     await opilio.entry.new_key("reporting", "read")
     await opilio.entry.login_link("linh", "operator")

@@ -1,13 +1,13 @@
 import asyncio
 import ipaddress
 
-import httpx2
+import httpcore2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from opilio import guarded_http
-from opilio.guarded_http import GuardedTransport
+from opilio.guarded_http import GuardedBackend
 from opilio.netguard import AllowList, is_public, literal_address, parse_allow
 
 PRIVATE = [
@@ -92,19 +92,19 @@ async def loopback_port():
     server.close()
 
 
-async def _get(allow: str, url: str) -> httpx2.Response:
-    async with httpx2.AsyncClient(transport=GuardedTransport(parse_allow(allow))) as client:
-        return await client.get(url)
+async def _get(allow: str, url: str) -> httpcore2.Response:
+    async with httpcore2.AsyncConnectionPool(network_backend=GuardedBackend(parse_allow(allow))) as pool:
+        return await pool.request("GET", url)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "2130706433"])
 async def test_a_private_target_is_refused_when_connecting(loopback_port, host):
-    with pytest.raises(httpx2.ConnectError, match="private or reserved"):
+    with pytest.raises(httpcore2.ConnectError, match="private or reserved"):
         await _get("", f"http://{host}:{loopback_port}/")
 
 
 async def test_a_permitted_target_is_reached(loopback_port):
-    assert (await _get("127.0.0.0/8", f"http://127.0.0.1:{loopback_port}/")).text == "ok"
+    assert (await _get("127.0.0.0/8", f"http://127.0.0.1:{loopback_port}/")).content == b"ok"
 
 
 async def test_a_name_that_changes_its_address_is_judged_by_the_one_connected_to(loopback_port, monkeypatch):
@@ -116,7 +116,7 @@ async def test_a_name_that_changes_its_address_is_judged_by_the_one_connected_to
 
     monkeypatch.setattr(guarded_http, "resolve", rebinding)
     assert parse_allow("").permits((await guarded_http.resolve("rebind.test", 80))[0])
-    with pytest.raises(httpx2.ConnectError, match="private or reserved"):
+    with pytest.raises(httpcore2.ConnectError, match="private or reserved"):
         await _get("", f"http://rebind.test:{loopback_port}/")
 
 
@@ -125,4 +125,4 @@ async def test_only_the_permitted_addresses_of_a_name_are_tried(loopback_port, m
         return ["10.255.255.1", "127.0.0.1"]
 
     monkeypatch.setattr(guarded_http, "resolve", two)
-    assert (await _get("127.0.0.0/8", f"http://mixed.test:{loopback_port}/")).status_code == 200
+    assert (await _get("127.0.0.0/8", f"http://mixed.test:{loopback_port}/")).status == 200

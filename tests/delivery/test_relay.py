@@ -173,7 +173,7 @@ async def test_events_and_messages_reach_consumers_on_either_bus(request, world,
     await bus.close()
 
 
-async def test_the_schema_goes_down_and_up_with_data_in_place(world, new_database_url):
+async def test_the_schema_goes_down_and_up_with_data_in_place(world, database_url):
     await world.subscribe("https://example.com/hook")
     await world.emit(n=1)
     await world.relay_all()
@@ -182,10 +182,10 @@ async def test_the_schema_goes_down_and_up_with_data_in_place(world, new_databas
         """insert into outbox (type, subject, data, occurred_at, exchange, routing_key)
            values ('task', 'p1', '{}', now(), 'x', 'y')"""
     )
-    assert (await migrate.downgrade(new_database_url, "0001")).current == "0001"
+    assert (await migrate.downgrade(database_url, "0001")).current == "0001"
     kept = await world.rows("select data from outbox")
     assert [row["data"] for row in kept] == [{"n": 2}], "events stay; messages of this revision go"
-    status = await migrate.upgrade(new_database_url)
+    status = await migrate.upgrade(database_url)
     assert status.up_to_date
     await world.relay_all()
     assert len(await world.rows("select 1 from event_log")) == 1

@@ -3,12 +3,14 @@
 import asyncio
 import ssl
 import subprocess
+from contextlib import suppress
 
 import httpcore2
-import httpx2
 import pytest
 
-from opilio.guarded_http import GuardedTransport
+from opilio.delivery import posting
+from opilio.delivery.posting import Post
+from opilio.guarded_http import GuardedBackend
 from opilio.netguard import parse_allow
 from opilio.sockets import connect
 
@@ -51,29 +53,29 @@ async def tls_port(certificate):
     server.close()
 
 
-def _client(trusted=None) -> httpx2.AsyncClient:
-    context = ssl.create_default_context(cafile=trusted) if trusted else None
-    return httpx2.AsyncClient(transport=GuardedTransport(ALLOW, ssl_context=context))
+def _client(trusted=None) -> httpcore2.AsyncConnectionPool:
+    context = ssl.create_default_context(cafile=trusted)
+    return httpcore2.AsyncConnectionPool(context, network_backend=GuardedBackend(ALLOW))
 
 
 async def test_tls_carries_large_bodies_both_ways(tls_port, certificate):
     body = b"x" * 3_000_000
     async with _client(certificate / "cert.pem") as client:
-        answer = await client.post(f"https://localhost:{tls_port}/", content=body)
+        answer = await client.request("POST", f"https://localhost:{tls_port}/", content=body)
     assert answer.content == body
 
 
 async def test_a_certificate_that_nobody_vouches_for_is_refused(tls_port):
     async with _client() as client:
-        with pytest.raises(httpx2.ConnectError, match=r"(?i)certificate"):
-            await client.get(f"https://localhost:{tls_port}/")
+        with pytest.raises(httpcore2.ConnectError, match=r"(?i)certificate"):
+            await client.request("GET", f"https://localhost:{tls_port}/")
 
 
 async def test_a_certificate_for_another_name_is_refused(tls_port, certificate):
     """The connection goes to an address, but the name is what must be vouched for."""
     async with _client(certificate / "cert.pem") as client:
-        with pytest.raises(httpx2.ConnectError, match=r"(?i)mismatch|not valid for"):
-            await client.get(f"https://127.0.0.1:{tls_port}/")
+        with pytest.raises(httpcore2.ConnectError, match=r"(?i)mismatch|not valid for"):
+            await client.request("GET", f"https://127.0.0.1:{tls_port}/")
 
 
 async def test_a_connection_that_was_closed_while_idle_is_not_used_again():
@@ -81,7 +83,7 @@ async def test_a_connection_that_was_closed_while_idle_is_not_used_again():
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
     async with _client() as client:
         for _ in range(3):
-            assert (await client.post(url, content=b"hello")).content == b"hello"
+            assert (await client.request("POST", url, content=b"hello")).content == b"hello"
             await asyncio.sleep(0.05)
     server.close()
 
@@ -103,3 +105,63 @@ async def test_reading_ends_in_time():
 async def test_nobody_there_is_a_connect_error():
     with pytest.raises(httpcore2.ConnectError):
         await connect("127.0.0.1", 1, patience=2)
+
+
+class TestConnectionsOfAPost:
+    @pytest.fixture
+    async def hosts(self):
+        """Ports that count who connects."""
+        servers, connected = [], []
+
+        async def serve(reader, writer):
+            connected.append(writer)
+            with suppress(asyncio.IncompleteReadError):
+                while True:
+                    await _answer(reader, writer)
+
+        for _ in range(3):
+            servers.append(await asyncio.start_server(serve, "127.0.0.1", 0))
+        yield [f"http://127.0.0.1:{s.sockets[0].getsockname()[1]}/" for s in servers], connected
+        for server in servers:
+            server.close()
+
+    async def test_one_after_the_other_is_one_connection(self, hosts):
+        [url, *_], connected = hosts
+        async with Post(ALLOW) as post:
+            for _ in range(5):
+                assert (await post.send(url, b"hello", {})).status == 200
+        assert len(connected) == 1
+
+    async def test_side_by_side_is_a_connection_each_and_they_are_kept(self, hosts):
+        [url, *_], connected = hosts
+        async with Post(ALLOW) as post:
+            for _ in range(3):
+                answers = await asyncio.gather(*(post.send(url, b"hello", {}) for _ in range(4)))
+                assert [answer.status for answer in answers] == [200] * 4
+        assert len(connected) == 4
+
+    async def test_no_more_stay_open_than_may(self, hosts, monkeypatch):
+        urls, connected = hosts
+        monkeypatch.setattr(posting._Connections, "MOST_IDLE", 2)
+        async with Post(ALLOW) as post:
+            for url in [*urls, urls[2], urls[0]]:
+                assert (await post.send(url, b"hello", {})).status == 200
+        assert len(connected) == 4, "the third was kept, the first had made room for it"
+
+    async def test_one_that_was_idle_too_long_is_not_used(self, hosts, monkeypatch):
+        [url, *_], connected = hosts
+        monkeypatch.setattr(posting, "_KEPT_SECONDS", 0.01)
+        async with Post(ALLOW) as post:
+            for _ in range(2):
+                await post.send(url, b"hello", {})
+                await asyncio.sleep(0.05)
+        assert len(connected) == 2
+
+    async def test_one_that_the_receiver_closed_is_not_used(self):
+        server = await asyncio.start_server(_close_after_one, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+        async with Post(ALLOW) as post:
+            for _ in range(3):
+                assert (await post.send(url, b"hello", {})).status == 200
+                await asyncio.sleep(0.05)
+        server.close()

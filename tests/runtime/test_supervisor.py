@@ -95,6 +95,13 @@ async def test_the_youngest_stops_first(tmp_path):
 async def test_stop_insists(monkeypatch, tmp_path):
     monkeypatch.setattr(module, "_GRACE_SECONDS", 0.1)
     monkeypatch.setattr(module, "_LEAST_GRACE_SECONDS", 0.1)
+    kept, start = [], asyncio.create_subprocess_exec
+
+    async def start_and_keep(*args, **named):  # the end of an unused process is no merit of the supervisor
+        kept.append(await start(*args, **named))
+        return kept[-1]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start_and_keep)
     supervisor = Supervisor()
     ready = tmp_path / "ready"
     code = f"import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); open({str(ready)!r}, 'w'); time.sleep(60)"

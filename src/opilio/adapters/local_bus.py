@@ -16,9 +16,9 @@ import structlog
 from opilio.adapters.postgres import Database, Row, Session, load_queries
 from opilio.bus import (
     Ack,
+    Bus,
     DeadLetter,
     Handler,
-    Headers,
     Hold,
     Message,
     Outgoing,
@@ -36,7 +36,7 @@ sql = load_queries("opilio.adapters")
 _CHANNEL = "opilio_bus"
 
 
-class LocalBus:
+class LocalBus(Bus):
     """Publishes and consumes by SQL; woken by NOTIFY, so it does not poll for work."""
 
     def __init__(self, database: Database, topology: Topology, lease: timedelta) -> None:
@@ -82,24 +82,6 @@ class LocalBus:
         )
         for event in woken:
             event.set()
-
-    async def publish(
-        self,
-        exchange: str,
-        routing_key: str,
-        body: bytes,
-        *,
-        headers: Headers | None = None,
-        message_id: str | None = None,
-        correlation_id: str | None = None,
-        after: timedelta | None = None,
-    ) -> None:
-        message = Outgoing(
-            exchange, routing_key, body, headers or {}, message_id or str(uuid4()), correlation_id, after
-        )
-        [unroutable] = await self.publish_many([message])
-        if unroutable:
-            raise unroutable
 
     async def publish_many(self, messages: Sequence[Outgoing]) -> list[Unroutable | None]:
         async with self._db.transaction() as session:

@@ -26,6 +26,7 @@ from opilio.bus import (
     CONTENT_ENCODING,
     CONTENT_TYPE,
     Ack,
+    Bus,
     DeadLetter,
     Handler,
     Headers,
@@ -48,7 +49,7 @@ _WINDOW = 1000  # publications under way at once
 _OF_THE_BROKER = ("x-death", "x-delivery-count", "x-acquired-count")  # headers that it adds itself
 
 
-class RabbitBus:
+class RabbitBus(Bus):
     """One connection, shared by publishers and consumers of a process."""
 
     def __init__(self, url: str, topology: Topology) -> None:
@@ -88,24 +89,6 @@ class RabbitBus:
         if self._publishing is None or self._publishing.is_closed:
             self._publishing = await connection.channel(publisher_confirms=True, on_return_raises=False)
         return self._publishing
-
-    async def publish(
-        self,
-        exchange: str,
-        routing_key: str,
-        body: bytes,
-        *,
-        headers: Headers | None = None,
-        message_id: str | None = None,
-        correlation_id: str | None = None,
-        after: timedelta | None = None,
-    ) -> None:
-        message = Outgoing(
-            exchange, routing_key, body, headers or {}, message_id or str(uuid4()), correlation_id, after
-        )
-        [unroutable] = await self.publish_many([message])
-        if unroutable:
-            raise unroutable
 
     async def publish_many(self, messages: Sequence[Outgoing]) -> list[Unroutable | None]:
         outcomes: list[Unroutable | None] = []

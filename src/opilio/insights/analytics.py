@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from opilio.adapters.postgres import Database, Row, load_queries
+from opilio.adapters.postgres import Database, Row, Statement, load_queries
 from opilio.contracts.analytics import (
     AnalysedProject,
     AnalyticsSummary,
@@ -28,6 +28,7 @@ _Q = load_queries("opilio.insights")
 BUCKETS = ("hour", "day", "week", "month")
 ORDERS = ("time", "impact")
 S = TypeVar("S", bound=msgspec.Struct)
+_ASPECT_FIGURES = ("posts", "negative", "neutral", "positive")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +64,39 @@ class AnalyticsInsights:
     def __init__(self, database: Database) -> None:
         self._db = database
 
+    async def _ask(self, statement: Statement, **params: Any) -> list[Row]:
+        """A filter that is not said must cost nothing, and a project may be small or huge: each is planned for."""
+        async with self._db.transaction() as session:
+            await session.execute(_Q.plan_for_these_values)
+            return await session.fetch(statement, **params)
+
     async def summary(self, project_id: str, wanted: PostFilter = _ALL, *, top: int = 5) -> AnalyticsSummary:
         """All of a project on one page."""
-        row = await self._db.row(_Q.analytics_summary, project_id=project_id, **wanted.params)
-        assert row is not None
-        tops: dict[str, Any] = {
+        found: dict[str, Any] = {
+            **await self.figures(project_id, wanted),
+            "project_id": project_id,
+            "comment_sentiments": await self.comment_sentiments(project_id, wanted),
+            "aspects": await self.aspects(project_id, wanted),
             "share_of_voice": await self.share_of_voice(project_id, wanted),
             "top_keywords": await self.keywords(project_id, wanted, limit=top),
             "top_posts": (await self.posts(project_id, wanted, order="impact", limit=top)).items,
             "errors_by_code": await self.errors(project_id, wanted),
         }
-        return msgspec.convert({"project_id": project_id, **row, **tops}, AnalyticsSummary)
+        return msgspec.convert(found, AnalyticsSummary)
+
+    async def figures(self, project_id: str, wanted: PostFilter = _ALL) -> dict[str, Any]:
+        """How many posts, how felt, how wanted, how risky."""
+        [row] = await self._ask(_Q.analytics_summary, project_id=project_id, **wanted.params)
+        return dict(row)
+
+    async def comment_sentiments(self, project_id: str, wanted: PostFilter = _ALL) -> dict[str, int]:
+        rows = await self._ask(_Q.analytics_comment_sentiments, project_id=project_id, **wanted.params)
+        return {row["sentiment"]: row["comments"] for row in rows}
+
+    async def aspects(self, project_id: str, wanted: PostFilter = _ALL) -> dict[str, dict[str, int]]:
+        """By name, the most spoken of first: how many posts, and how they feel about it."""
+        rows = await self._ask(_Q.analytics_aspects, project_id=project_id, **wanted.params)
+        return {row["aspect"]: {name: row[name] for name in _ASPECT_FIGURES} for row in rows}
 
     async def posts(
         self,
@@ -91,7 +114,7 @@ class AnalyticsInsights:
             statement, place, field = _Q.analytics_posts_by_impact, {"below": mark}, "impact_score"
         else:
             statement, place, field = _Q.analytics_posts, {"before_at": mark}, "at"
-        rows = await self._db.fetch(
+        rows = await self._ask(
             statement, project_id=project_id, before_key=key, most=limit + 1, **place, **wanted.params
         )
         more = rows[limit - 1] if len(rows) > limit else None
@@ -101,7 +124,7 @@ class AnalyticsInsights:
     async def comments(
         self, project_id: str, platform: str, content_id: str, *, limit: int = 100
     ) -> list[PostComment]:
-        rows = await self._db.fetch(
+        rows = await self._ask(
             _Q.analytics_comments, project_id=project_id, platform=platform, id=content_id, most=limit
         )
         return _typed(rows, PostComment)
@@ -111,7 +134,7 @@ class AnalyticsInsights:
     ) -> list[TrendPoint]:
         """Volume and feeling over time, the oldest first."""
         _one_of("bucket", bucket, BUCKETS)
-        rows = await self._db.fetch(
+        rows = await self._ask(
             _Q.analytics_trends, project_id=project_id, bucket=bucket, most=limit, **wanted.params
         )
         return _typed(reversed(rows), TrendPoint)
@@ -119,12 +142,12 @@ class AnalyticsInsights:
     async def keywords(
         self, project_id: str, wanted: PostFilter = _ALL, *, limit: int = 50
     ) -> list[KeywordFigures]:
-        rows = await self._db.fetch(_Q.analytics_keywords, project_id=project_id, most=limit, **wanted.params)
+        rows = await self._ask(_Q.analytics_keywords, project_id=project_id, most=limit, **wanted.params)
         return _typed(rows, KeywordFigures)
 
     async def errors(self, project_id: str, wanted: PostFilter = _ALL) -> list[ErrorFigures]:
         """Errors by category and code."""
-        rows = await self._db.fetch(
+        rows = await self._ask(
             _Q.analytics_errors, project_id=project_id, since=wanted.since, until=wanted.until
         )
         return _typed(rows, ErrorFigures)
@@ -141,7 +164,7 @@ class AnalyticsInsights:
         """Single errors, the newest first."""
         if cursor is not None and not cursor.isdigit():
             raise Invalid("cursor", "is not one that a list has given out")
-        rows = await self._db.fetch(
+        rows = await self._ask(
             _Q.analytics_error_list,
             project_id=project_id,
             since=wanted.since,
@@ -155,11 +178,11 @@ class AnalyticsInsights:
 
     async def share_of_voice(self, project_id: str, wanted: PostFilter = _ALL) -> list[Voice]:
         """Brand against competitors, keyword by keyword."""
-        rows = await self._db.fetch(_Q.analytics_share_of_voice, project_id=project_id, **wanted.params)
+        rows = await self._ask(_Q.analytics_share_of_voice, project_id=project_id, **wanted.params)
         return _typed(rows, Voice)
 
     async def projects(self, *, limit: int = 100) -> list[AnalysedProject]:
-        return _typed(await self._db.fetch(_Q.analytics_projects, most=limit), AnalysedProject)
+        return _typed(await self._ask(_Q.analytics_projects, most=limit), AnalysedProject)
 
     async def export(
         self, project_id: str, wanted: PostFilter = _ALL, *, batch: int = 2_000
@@ -170,7 +193,7 @@ class AnalyticsInsights:
         """
         at: datetime | None = None
         key: UUID | None = None
-        while rows := await self._db.fetch(
+        while rows := await self._ask(
             _Q.analytics_export,
             project_id=project_id,
             after_at=at,

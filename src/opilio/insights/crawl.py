@@ -136,10 +136,12 @@ class CrawlInsights:
             "bot_id": bot_id,
             "most": limit + 1,
         }
-        active = (
-            [] if status in ("done", "failed", "expired") else await self._db.fetch(_Q.active_jobs, **params)
-        )
-        ended = [] if status in ("pending", "locked") else await self._db.fetch(_Q.ended_jobs, **params)
+        async with self._db.transaction() as session:
+            # A filter that is not said must cost nothing, and one that is said finds its index.
+            await session.execute(_Q.plan_for_these_values)
+            over, running = ("done", "failed", "expired"), ("pending", "locked")
+            active = [] if status in over else await session.fetch(_Q.active_jobs, **params)
+            ended = [] if status in running else await session.fetch(_Q.ended_jobs, **params)
         rows = list(heapq.merge(active, ended, key=lambda row: row["id"], reverse=True))[: limit + 1]
         return page(rows, limit, Job, lambda row: str(row["id"]))
 

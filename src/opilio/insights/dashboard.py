@@ -1,7 +1,8 @@
 """What the dashboard shows beyond single things: the pulse of the whole, series for charts, lists by filter."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Any
 from uuid import UUID
 
@@ -85,6 +86,7 @@ class Pulse(msgspec.Struct, kw_only=True):
     oldest_outbox: float
     webhooks: int
     dead_letters: int
+    projects: int
     any_policy: bool
     last_minute: dict[str, int]
     hour: Span
@@ -108,6 +110,11 @@ class PolicyFilter(msgspec.Struct, kw_only=True, frozen=True):
     label_key: str | None = None
     label_value: str | None = None
 
+    @property
+    def is_of_state(self) -> bool:
+        """Whether it asks for nothing but what crawls change."""
+        return not any((self.host, self.q, self.queue, self.is_hot is not None, self.label_key))
+
 
 class JobFilter(msgspec.Struct, kw_only=True, frozen=True):
     """Chooses jobs."""
@@ -124,6 +131,20 @@ class Choice(msgspec.Struct, kw_only=True, frozen=True):
     after: UUID | None = None
     until: UUID | None = None
     ids: list[UUID] | None = None
+
+
+class Watched(msgspec.Struct, frozen=True):
+    """What is on somebody's screen."""
+
+    jobs: frozenset[UUID] = frozenset()
+    policies: frozenset[UUID] = frozenset()
+    projects: frozenset[str] = frozenset()
+
+    def __or__(self, other: "Watched") -> "Watched":
+        return Watched(self.jobs | other.jobs, self.policies | other.policies, self.projects | other.projects)
+
+    def __iter__(self) -> Iterator[UUID | str]:
+        return chain(self.jobs, self.policies, self.projects)
 
 
 class Figures:
@@ -172,13 +193,16 @@ class Figures:
             for kind, names in (("retries", RETRY_BUCKETS), ("durations", DURATION_BUCKETS))
         }
 
-    async def marks(self, jobs: Sequence[UUID], policies: Sequence[UUID]) -> dict[UUID, str]:
+    async def marks(self, watched: Watched) -> dict[UUID | str, str]:
         """A mark for each thing on somebody's screen, which changes when the thing does."""
         rows: list[Row] = []
-        if jobs:
-            rows += await self._db.fetch(_Q.watched_jobs, ids=list(jobs))
-        if policies:
-            rows += await self._db.fetch(_Q.watched_policies, ids=list(policies))
+        for statement, ids in (
+            (_Q.watched_jobs, watched.jobs),
+            (_Q.watched_policies, watched.policies),
+            (_Q.watched_projects, watched.projects),
+        ):
+            if ids:
+                rows += await self._db.fetch(statement, ids=list(ids))
         return {row["id"]: row["mark"] for row in rows}
 
     # ── lists ────────────────────────────────────────────────────────────────────────────────────
@@ -189,7 +213,12 @@ class Figures:
         async with self._db.transaction() as session:
             await session.execute(_Q.plan_for_these_values)
             return await session.fetch(
-                _Q.policy_list, sort=sort, most=size + 1, skip=(page - 1) * size, **fields
+                _Q.policy_list,
+                sort=sort,
+                by_state=sort == "next" and chosen.is_of_state,
+                most=size + 1,
+                skip=(page - 1) * size,
+                **fields,
             )
 
     async def policy_ids(self, chosen: PolicyFilter, choice: Choice, most: int) -> list[UUID]:

@@ -1,6 +1,7 @@
 """Questions about keyword projects; the live state is asked of the collector itself."""
 
 import base64
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -55,6 +56,15 @@ class ProjectInsights:
         last = rows[limit - 1] if len(rows) > limit else None
         more = None if last is None else _encoded(f"{last['job_id']}/{last['platform']}")
         return Page(items=[TaskRow(**row) for row in rows[:limit]], next_cursor=more)
+
+    async def keywords_of(self, job_ids: Sequence[str]) -> dict[str, str]:
+        """The keyword that each of some jobs looks for."""
+        rows = await self._db.fetch(_Q.keywords_of_jobs, job_ids=list(job_ids)) if job_ids else []
+        return {row["job_id"]: row["keyword"] for row in rows}
+
+    async def told(self, project_id: str, *, limit: int = 20) -> list[Row]:
+        """The progress webhooks of a project, newest first, each with its last attempt."""
+        return await self._db.fetch(_Q.project_told, project_id=project_id, most=limit)
 
 
 def _project(row: Row) -> Project:

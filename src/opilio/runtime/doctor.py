@@ -1,10 +1,7 @@
 """Looks at everything that Opilio needs and says in plain words what is wrong and what to do."""
 
-import asyncio
 import shutil
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +12,7 @@ from opilio.errors import OpilioError
 from opilio.insights.crawl import CrawlInsights
 from opilio.runtime.bootstrap import database_url
 from opilio.runtime.config import shown
+from opilio.runtime.dependencies import Dependency, dependencies, fault_of
 from opilio.runtime.processes import holder_of_port
 from opilio.runtime.settings import Settings, load_settings
 from opilio.runtime.state import find_running
@@ -24,7 +22,6 @@ _MIB = 1024 * 1024
 _LOW_DISK, _NO_DISK = 2048 * _MIB, 256 * _MIB
 _OLDEST_POSTGRES = 160_000
 _LATE_SECONDS = 60
-_PATIENCE = 5.0
 _VERSION = Statement("version", "select current_setting('server_version_num')::int", ())
 _WHO = Statement(
     "who", "select distinct application_name from pg_stat_activity where application_name like 'opilio%'", ()
@@ -93,43 +90,15 @@ def _port(settings: Settings) -> Finding:
 
 
 async def _components(settings: Settings) -> list[Finding]:
-    looks: list[tuple[str, str | None, Callable[[str], Awaitable[None]], str]] = [
-        ("RabbitMQ", settings.amqp_url, _reach_amqp, "OPILIO_AMQP_URL"),
-        ("Redis", settings.redis_url, _reach_redis, "OPILIO_REDIS_URL"),
-        ("object storage", settings.blobs_url, _reach_blobs, "OPILIO_BLOBS_URL"),
-    ]
-    return [await _reach(name, url, look, variable) for name, url, look, variable in looks if url]
+    return [await _reach(dependency) for dependency in dependencies(settings)]
 
 
-async def _reach(name: str, url: str, look: Callable[[str], Awaitable[None]], variable: str) -> Finding:
-    try:
-        async with asyncio.timeout(_PATIENCE):
-            await look(url)
-    except Exception as error:  # noqa: BLE001 - whatever a library raises, the finding is the same
-        why = str(error) or type(error).__name__
-        return Finding(
-            name, "fault", f"{shown(url)} does not answer: {why}", f"start it, or correct {variable}"
-        )
-    return Finding(name, "ok", f"{shown(url)} answers")
-
-
-async def _reach_amqp(url: str) -> None:
-    connection = await import_module("aio_pika").connect(url, timeout=_PATIENCE)
-    await connection.close()
-
-
-async def _reach_redis(url: str) -> None:
-    client = import_module("redis.asyncio").from_url(url)
-    try:
-        await client.ping()
-    finally:
-        await client.aclose()
-
-
-async def _reach_blobs(url: str) -> None:
-    from opilio.adapters.blobs import open_store  # noqa: PLC0415
-
-    await import_module("obstore").list_with_delimiter_async(open_store(url))
+async def _reach(dependency: Dependency) -> Finding:
+    where, fault = shown(dependency.url), await fault_of(dependency)
+    if fault:
+        said, remedy = f"{where} does not answer: {fault}", f"start it, or correct {dependency.variable}"
+        return Finding(dependency.name, "fault", said, remedy)
+    return Finding(dependency.name, "ok", f"{where} answers")
 
 
 # ── PostgreSQL and what it knows ─────────────────────────────────────────────────────────────────

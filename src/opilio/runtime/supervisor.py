@@ -97,9 +97,9 @@ async def _end(process: asyncio.subprocess.Process, grace: float) -> None:
     if process.returncode is not None:
         return
     process.terminate()
-    try:
-        async with asyncio.timeout(grace):
-            await process.wait()
-    except TimeoutError:
+    exit_ = asyncio.ensure_future(process.wait())
+    # Not `asyncio.timeout`: in a task that was cancelled, early 3.11 releases never raise its TimeoutError.
+    await asyncio.wait([exit_], timeout=grace)
+    if not exit_.done():
         process.kill()
-        await process.wait()
+    await exit_

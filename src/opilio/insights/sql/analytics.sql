@@ -1,34 +1,49 @@
 -- name: analytics_summary
--- The figures of a project's posts: how many, how felt, how wanted, how risky.
-with posts as (
-  select * from post_analytics p
+-- The figures of a project's posts: how many, how felt, how wanted, how risky. Posts are read once, into a row for each
+-- kind of post, of which there are never many.
+with kinds as materialized (
+  select p.sentiment, p.intent, p.risk_level, p.platform, p.language, count(*) as n, count(*) filter (where p.fetch_status = 'error') as errors,
+         min(p.at) as first_at, max(p.at) as last_at, sum(p.sentiment_score::float8) as score, sum(p.impact_score::float8) as impact,
+         sum(p.view_count) as views, sum(p.like_count) as likes, sum(p.comment_count) as comments, sum(p.share_count) as shares,
+         sum(p.save_count) as saves
+  from post_analytics p
   where p.project_id = :project_id and p.at >= coalesce(:since, '-infinity'::timestamptz)
     and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
-), seen as (select * from posts where sentiment is not null)
+  group by 1, 2, 3, 4, 5
+), seen as (select * from kinds where sentiment is not null)
 select
-  (select count(*) from posts) as posts,
-  (select count(*) from seen) as analysed,
-  (select count(*) from posts where fetch_status = 'error') as errors,
-  (select min(at) from seen) as first_at,
-  (select max(at) from seen) as last_at,
-  (select round(avg(sentiment_score)::numeric, 4)::float8 from seen) as sentiment_score,
-  (select round(avg(impact_score)::numeric, 2)::float8 from seen) as impact_score,
-  (select jsonb_build_object('views', coalesce(sum(view_count), 0), 'likes', coalesce(sum(like_count), 0),
-          'comments', coalesce(sum(comment_count), 0), 'shares', coalesce(sum(share_count), 0),
-          'saves', coalesce(sum(save_count), 0)) from seen) as interactions,
-  (select coalesce(jsonb_object_agg(key, n), '{}') from (select sentiment as key, count(*) n from seen group by 1) t) as sentiments,
-  (select coalesce(jsonb_object_agg(key, n), '{}') from (select intent as key, count(*) n from seen group by 1) t) as intents,
-  (select coalesce(jsonb_object_agg(key, n), '{}') from (select risk_level as key, count(*) n from seen group by 1) t) as risks,
-  (select coalesce(jsonb_object_agg(key, n), '{}') from (select platform as key, count(*) n from seen group by 1) t) as platforms,
-  (select coalesce(jsonb_object_agg(key, n), '{}') from (select language as key, count(*) n from seen group by 1) t) as languages,
-  (select coalesce(jsonb_object_agg(key, n), '{}') from (
-     select c.sentiment as key, count(*) n from seen s join post_comments c using (post_key, stored_at) group by 1) t) as comment_sentiments,
-  (select coalesce(jsonb_object_agg(aspect, figures), '{}') from (
-     select a.key as aspect, jsonb_build_object('posts', count(*),
-       'negative', count(*) filter (where a.value ->> 'sentiment' = 'negative'),
-       'neutral', count(*) filter (where a.value ->> 'sentiment' = 'neutral'),
-       'positive', count(*) filter (where a.value ->> 'sentiment' = 'positive')) as figures
-     from seen, jsonb_each(seen.aspects) a group by 1) t) as aspects;
+  (select coalesce(sum(n), 0)::bigint from kinds) as posts,
+  (select coalesce(sum(n), 0)::bigint from seen) as analysed,
+  (select coalesce(sum(errors), 0)::bigint from kinds) as errors,
+  (select min(first_at) from seen) as first_at,
+  (select max(last_at) from seen) as last_at,
+  (select round((sum(score) / sum(n))::numeric, 4)::float8 from seen) as sentiment_score,
+  (select round((sum(impact) / sum(n))::numeric, 2)::float8 from seen) as impact_score,
+  (select jsonb_build_object('views', coalesce(sum(views), 0), 'likes', coalesce(sum(likes), 0),
+          'comments', coalesce(sum(comments), 0), 'shares', coalesce(sum(shares), 0), 'saves', coalesce(sum(saves), 0)) from seen) as interactions,
+  (select coalesce(jsonb_object_agg(key, n), '{}') from (select sentiment as key, sum(n) n from seen group by 1) t) as sentiments,
+  (select coalesce(jsonb_object_agg(key, n), '{}') from (select intent as key, sum(n) n from seen group by 1) t) as intents,
+  (select coalesce(jsonb_object_agg(key, n), '{}') from (select risk_level as key, sum(n) n from seen group by 1) t) as risks,
+  (select coalesce(jsonb_object_agg(key, n), '{}') from (select platform as key, sum(n) n from seen group by 1) t) as platforms,
+  (select coalesce(jsonb_object_agg(key, n), '{}') from (select language as key, sum(n) n from seen group by 1) t) as languages;
+
+-- name: analytics_comment_sentiments
+-- How the comments below the posts feel.
+select c.sentiment, count(*) as comments from post_analytics p join post_comments c using (post_key, stored_at)
+where p.project_id = :project_id and p.sentiment is not null and p.at >= coalesce(:since, '-infinity'::timestamptz)
+  and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
+group by 1 order by 1;
+
+-- name: analytics_aspects
+-- Which sides of a thing posts speak of, and how they feel about each.
+select a.key as aspect, count(*) as posts,
+       count(*) filter (where a.value ->> 'sentiment' = 'negative') as negative,
+       count(*) filter (where a.value ->> 'sentiment' = 'neutral') as neutral,
+       count(*) filter (where a.value ->> 'sentiment' = 'positive') as positive
+from post_analytics p, jsonb_each(p.aspects) a
+where p.project_id = :project_id and p.sentiment is not null and p.at >= coalesce(:since, '-infinity'::timestamptz)
+  and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
+group by 1 order by 2 desc, 1;
 
 -- name: analytics_posts
 -- Posts, the newest first.

@@ -18,6 +18,7 @@ select now() as at,
   (select count(*) from (select 1 from webhook_delivery where head limit :most::int) x)::int
     + (select count(*) from (select 1 from webhook_delivery where state = 'pending' and not head limit :most::int) x)::int as webhooks,
   (select count(*) from (select 1 from dead_letter where replayed_at is null limit :most::int) x)::int as dead_letters,
+  (select count(*) from (select 1 from project where status <> 'DONE' limit :most::int) x)::int as projects,
   exists (select 1 from policy where deleted_at is null) as any_policy;
 
 -- name: ended_lately
@@ -126,6 +127,11 @@ from job j where j.job_id = any(:ids::uuid[]);
 -- The same for policies.
 select s.policy_id as id, s.enabled || ':' || s.next_run_at || ':' || s.failure_count || ':' || coalesce(j.place, '') as mark
 from policy_state s left join job_active j on j.policy_id = s.policy_id where s.policy_id = any(:ids::uuid[]);
+
+-- name: watched_projects
+-- The same for projects: their state, and tasks that went out.
+select p.project_id as id, p.snapshot_version || ':' || (p.opened_at is not null) || ':' || coalesce(p.finished_at::text, '') as mark
+from project p where p.project_id = any(:ids::text[]);
 
 -- name: saved_views
 -- Saved views, of one page or of all.

@@ -6,11 +6,13 @@ set local plan_cache_mode = force_custom_plan;
 
 -- name: policy_list
 -- Policies by a chosen order, a page at a time. Rows are chosen first, on narrow columns, and filled in afterwards. An
--- order that is not chosen is a constant to the planner: newest, by priority and by URL are read from an index.
+-- order that is not chosen is a constant to the planner: newest, by priority and by URL are read from an index. By next
+-- run they are chosen from the states alone where the filter allows: no index can order what every crawl rewrites, and a
+-- policy that is enabled was not deleted, so few have to be looked up.
 with chosen as materialized (
-  select p.policy_id, row_number() over () as place from (
-    select p.policy_id from policy p join policy_state s on s.policy_id = p.policy_id
-    where p.deleted_at is null
+  select policy_id, row_number() over () as place from (
+    (select p.policy_id from policy p join policy_state s on s.policy_id = p.policy_id
+    where not (:by_state::boolean) and p.deleted_at is null
       and (:enabled::boolean is null or s.enabled = :enabled::boolean)
       and (:host::text is null or p.host_id = (select x.host_id from host x where x.name = :host::text))
       and (:q::text is null or position(lower(:q::text) in lower(p.url)) > 0)
@@ -25,7 +27,16 @@ with chosen as materialized (
       case when :sort::text = 'failures' then s.failure_count end desc,
       case when :sort::text = 'url' then p.url end,
       p.policy_id desc
-    limit :most::int offset :skip::int) p)
+    limit :most::int offset :skip::int)
+    union all
+    (select s.policy_id from policy_state s
+    where :by_state::boolean
+      and (:enabled::boolean is null or s.enabled = :enabled::boolean)
+      and (:failing::boolean is null or (s.failure_count > 0) = :failing::boolean)
+      and (:due::boolean is null or (s.next_run_at <= now()) = :due::boolean)
+      and (s.enabled or exists (select 1 from policy p where p.policy_id = s.policy_id and p.deleted_at is null))
+    order by s.next_run_at, s.policy_id desc
+    limit :most::int offset :skip::int)) p)
 select p.policy_id as id, p.url, h.name as host, s.enabled, p.frequency_hours, p.priority, p.job_queue as queue, p.hot, p.labels,
        s.next_run_at, s.last_success_at, s.last_failed_at, s.failure_count, s.error_rate, s.last_price, s.last_currency, s.last_title,
        s.last_in_stock, h.cooling_until, j.job_id, j.place, j.locked_by

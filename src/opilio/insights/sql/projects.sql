@@ -34,3 +34,21 @@ where (:status::text is null or t.status = :status::text)
   and (:after_job::text is null or (t.job_id, t.platform) > (:after_job::text, :after_platform::text))
 order by t.job_id, t.platform
 limit :most::int;
+
+-- name: keywords_of_jobs
+-- What jobs look for: as it was dispatched, for a project's own lists may be kept in another order.
+select distinct on (t.job_id) t.job_id, t.body -> 'keywords' ->> 0 as keyword
+from task t where t.job_id = any(:job_ids::text[]) order by t.job_id, t.platform;
+
+-- name: project_told
+-- What was told of a project to its address, newest first, and how it was taken the last time.
+select d.endpoint_id, d.webhook_id, d.state, d.attempts, d.created_at, d.finished_at,
+       convert_from(d.body, 'UTF8')::jsonb ->> 'status' as status,
+       (convert_from(d.body, 'UTF8')::jsonb ->> 'overall_progress_percent')::float8 as percent,
+       a.status as answer, a.error, a.latency_ms
+from webhook_delivery d
+left join lateral (
+  select t.status, t.error, t.latency_ms from webhook_attempt t
+  where t.delivery_id = d.delivery_id order by t.attempt_id desc limit 1) a on true
+where d.subject = 'project:' || :project_id::text and d.cause = 'direct'
+order by d.delivery_id desc limit :most::int;

@@ -45,7 +45,7 @@ async def new_token(visit: Visit) -> Page:
 
 @BOTS.action("/bots/tokens/revoke", need="admin")
 async def revoke_tokens(visit: Visit) -> Any:
-    bot_id, token = visit.said("bot_id") or "", visit.said("id")
+    bot_id, token = visit.said("bot_id") or "", visit.said("token_id")
     count = await visit.opilio.entry.revoke_bot_tokens(bot_id, uuid_of(token) if token else None)
     await visit.note("bot.revoke", bot_id, {"id": token})
     return go("/bots", visit.words.counted("%(n)s token revoked.", "%(n)s tokens revoked.", count))

@@ -151,7 +151,7 @@ async def _progress(visit: Visit, kind: str, action: str, ids: Sequence[UUID], a
         "refused_count": seen - done,
         "after": ids[-1] if ids else "",
         "until": visit.said("until") or "",
-        "ids": visit.form.get("id", []),
+        "ids": visit.form.get("row", []),
         "query": visit.request.url.query,
         "finished": len(ids) < _BATCH,
     }
@@ -170,10 +170,10 @@ def _action(visit: Visit, possible: tuple[str, ...]) -> str:
 
 def _chosen(visit: Visit) -> Choice:
     after, until = visit.said("after"), visit.said("until")
-    ticked = [uuid_of(text) for text in visit.form.get("id", [])]
+    ticked = [uuid_of(text) for text in visit.form.get("row", [])]
     by_rows = visit.said("scope") == "ticked"
     if by_rows and not ticked:
-        raise Invalid("id", "nothing is ticked")
+        raise Invalid("row", "nothing is ticked")
     return Choice(
         after=uuid_of(after) if after else None,
         until=uuid_of(until) if until else None,

@@ -74,18 +74,30 @@ class Visit:
         """A field of the form; empty is not said."""
         return _clean(next(iter(self.form.get(name, [])), None))
 
+    def name(self, of: str = "id") -> str:
+        """What the path says is looked at, without the ending of its twin."""
+        return twin_of(str(self.request.path_params[of]))[0]
+
     def id(self, name: str = "id") -> UUID:
-        text = str(self.request.path_params[name])
-        return uuid_of(text.removesuffix(".json").removesuffix(".csv"))
+        return uuid_of(self.name(name))
 
     def here(self, **changes: Any) -> str:
         """The same page with other parameters; None takes one away."""
         query = dict(self.request.query_params.items()) | changes
         return with_query(self.path, query)
 
+    def back(self, usual: str) -> str:
+        """Where the form was sent from, or where such forms usually stand."""
+        said = self.said("back")
+        return str(said) if is_local(said) else usual
+
     @property
     def path(self) -> str:
         return twin_of(self.request.url.path)[0]
+
+    @property
+    def twin(self) -> str:
+        return twin_of(self.request.url.path)[1]
 
     async def note(self, action: str, subject: str, details: Any = None) -> None:
         await self.opilio.entry.note(self.actor, action, subject, details)
@@ -104,6 +116,7 @@ class Page:
     frames: bool = False
     watch: str = ""
     status: int = 200
+    commands: Any = None
 
 
 View = Callable[[Visit], Awaitable[Page | Response[Any]]]
@@ -194,7 +207,7 @@ def _refused(visit: Visit, refusal: Refused) -> Response[Any]:
     """A form that was refused goes back to where it came from, with the reason on top."""
     back = visit.said("back")
     if visit.request.method == "POST" and is_local(back) and not visit.request.headers.get("hx-request"):
-        return go(str(back), f"!{refusal.message}")
+        return go(str(back), f"!{visit.words.tell(refusal.message)}")
     status = STATUS_OF.get(refusal.code, 400)
     page = Page("refused.html", visit.words.say("Not possible"), {"refusal": refusal}, status=status)
     return _html(visit, page)
@@ -215,7 +228,7 @@ def show_fault(request: AnyRequest, refusal: Refused) -> Response[Any]:
     """What went wrong, outside of any page: a page that does not exist, or one that broke."""
     words = Words(choose(request.cookies.get("opilio_lang"), request.headers.get("accept-language", "")))
     status = STATUS_OF.get(refusal.code, 400)
-    return plain("fault.html", words, status=status, code=refusal.code, message=refusal.message)
+    return plain("fault.html", words, status=status, code=refusal.code, message=words.tell(refusal.message))
 
 
 async def _read_form(request: AnyRequest, operator: Operator, largest: int) -> Mapping[str, list[str]]:

@@ -7,6 +7,7 @@ from opilio.contracts.management import FullResult, Job
 from opilio.crawl.job import TRANSITIONS, Cause, State
 from opilio.errors import Invalid
 from opilio.insights.dashboard import JobFilter
+from opilio.web.dashboard.commands import as_commands
 from opilio.web.dashboard.diagram import draw
 from opilio.web.dashboard.frame import Page, Site, Visit, go, uuid_of
 from opilio.web.dashboard.render import STATES
@@ -51,7 +52,9 @@ async def list_jobs(visit: Visit) -> Page:
         ],
     }
     watch = "jobs=" + ",".join(str(job.id) for job in found.items)
-    return Page("jobs.html", say("Jobs"), values, rows=found.items, watch=watch)
+    options = {"status": "--status", "host": "--host", "policy_id": "--policy", "bot_id": "--bot"}
+    commands = as_commands(visit, "opilio jobs list", "/jobs", options)
+    return Page("jobs.html", say("Jobs"), values, rows=found.items, watch=watch, commands=commands)
 
 
 @JOBS.page("/jobs/{id:str}")
@@ -81,6 +84,7 @@ async def one_job(visit: Visit) -> Page:
         data={"job": job, "timeline": timeline, "why": why, "late": late, "result": shown},
         frames=True,
         watch=f"jobs={job.id}",
+        commands=as_commands(visit, f"opilio jobs show {job.id}", f"/jobs/{job.id}"),
     )
 
 

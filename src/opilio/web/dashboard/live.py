@@ -2,9 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +16,8 @@ import structlog
 from litestar import Response
 from litestar.response import Stream
 
-from opilio.insights.dashboard import Figures, Pulse
+from opilio.insights.dashboard import Figures, Pulse, Watched
+from opilio.runtime.dependencies import Watch
 from opilio.web.dashboard.frame import Site, Visit, uuid_of
 from opilio.web.dashboard.problems import problems
 from opilio.web.dashboard.render import fragment
@@ -34,7 +37,8 @@ class Beat:
 
     pulse: Pulse | None
     fault: str = ""
-    marks: dict[UUID, str] = field(default_factory=dict)
+    marks: dict[UUID | str, str] = field(default_factory=dict)
+    away: Mapping[str, str] = field(default_factory=dict)
     _texts: dict[str, str] = field(default_factory=dict)
 
     def overview(self, words: Words) -> str:
@@ -50,17 +54,16 @@ class Beat:
 class Viewer:
     """Hears the newest beat only: a slow browser misses some, and misses nothing by it."""
 
-    jobs: frozenset[UUID]
-    policies: frozenset[UUID]
+    watched: Watched
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _beat: Beat | None = None
-    _known: dict[UUID, str] | None = None
+    _known: dict[UUID | str, str] | None = None
     _changed: bool = False
     ended: bool = False
 
     def hear(self, beat: Beat) -> None:
         if beat.pulse is not None:
-            mine = {thing: beat.marks.get(thing, "") for thing in self.jobs | self.policies}
+            mine = {thing: beat.marks.get(thing, "") for thing in self.watched}
             # The first look counts as a change: something may have happened since the page was made.
             self._changed = self._changed or (self._known != mine and bool(mine))
             self._known = mine
@@ -86,8 +89,9 @@ class Viewer:
 class Live:
     """One per process; looks only while somebody watches."""
 
-    def __init__(self, figures: Figures, tick: float = _TICK) -> None:
+    def __init__(self, figures: Figures, outside: Watch | None = None, *, tick: float = _TICK) -> None:
         self._figures = figures
+        self._outside = outside or Watch([])
         self._tick = tick
         self._viewers: set[Viewer] = set()
         self._task: asyncio.Task[None] | None = None
@@ -105,8 +109,8 @@ class Live:
         return self._last[1]
 
     @contextmanager
-    def watching(self, jobs: Iterable[UUID], policies: Iterable[UUID]) -> Iterator[Viewer]:
-        viewer = Viewer(frozenset(jobs), frozenset(policies))
+    def watching(self, watched: Watched) -> Iterator[Viewer]:
+        viewer = Viewer(watched)
         if fresh := self._fresh():
             viewer.greet(fresh)
         self._viewers.add(viewer)
@@ -126,16 +130,15 @@ class Live:
 
     async def look(self) -> Beat:
         self.looks += 1
-        jobs = {thing for viewer in self._viewers for thing in viewer.jobs}
-        policies = {thing for viewer in self._viewers for thing in viewer.policies}
+        watched = reduce(or_, (viewer.watched for viewer in self._viewers), Watched())
         try:
             async with asyncio.timeout(10):
                 pulse = await self._figures.pulse()
-                marks = await self._figures.marks(list(jobs), list(policies))
+                marks = await self._figures.marks(watched)
         except _AWAY as error:
             _log.warning("the dashboard cannot see the database", error=str(error))
             return Beat(None, fault=str(error) or type(error).__name__)
-        beat = Beat(pulse, marks=marks)
+        beat = Beat(pulse, marks=marks, away=self._outside.away())
         self._last = (time.monotonic(), beat)
         return beat
 
@@ -143,6 +146,7 @@ class Live:
         """The process ends: so do the streams, and browsers look for another one."""
         for viewer in self._viewers:
             viewer.end()
+        await self._outside.close()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -154,18 +158,19 @@ LIVE = Site()
 @LIVE.page("/live", twins=False)
 async def stream(visit: Visit) -> Response[Any]:
     """Server-sent events: `tick` with the figures, `changed` when something on the screen did, `down`."""
-    jobs, policies = _ids(visit.arg("jobs")), _ids(visit.arg("policies"))
-    overview = visit.arg("page") == "overview"
+    watched = Watched(
+        jobs=frozenset(map(uuid_of, _listed(visit.arg("jobs")))),
+        policies=frozenset(map(uuid_of, _listed(visit.arg("policies")))),
+        projects=frozenset(_listed(visit.arg("projects"))),
+    )
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    messages = _messages(visit.app.live, visit.words, jobs, policies, overview=overview)
+    messages = _messages(visit.app.live, visit.words, watched, overview=visit.arg("page") == "overview")
     return Stream(messages, media_type="text/event-stream", headers=headers)
 
 
-async def _messages(
-    live: Live, words: Words, jobs: list[UUID], policies: list[UUID], *, overview: bool
-) -> AsyncIterator[str]:
+async def _messages(live: Live, words: Words, watched: Watched, *, overview: bool) -> AsyncIterator[str]:
     ends = time.monotonic() + _LONGEST
-    with live.watching(jobs, policies) as viewer:
+    with live.watching(watched) as viewer:
         while time.monotonic() < ends:
             beat, changed = await viewer.next()
             if viewer.ended:
@@ -173,19 +178,28 @@ async def _messages(
             if beat.pulse is None:
                 yield event("down", beat.fault)
                 continue
-            yield event("tick", _figures(beat.pulse))
+            yield event("tick", _figures(beat.pulse, beat.away))
             if overview:
                 yield event("", beat.overview(words))
             if changed:
                 yield event("changed", "1")
 
 
-def _figures(pulse: Pulse) -> str:
+def _figures(pulse: Pulse, away: Mapping[str, str]) -> str:
     shown = {
         name: getattr(pulse, name)
-        for name in ("pending", "locked", "due", "bots_alive", "hosts_cooling", "dead_letters", "webhooks")
+        for name in (
+            "pending",
+            "locked",
+            "due",
+            "bots_alive",
+            "hosts_cooling",
+            "dead_letters",
+            "webhooks",
+            "projects",
+        )
     }
-    return msgspec.json.encode(shown | {"at": pulse.at}).decode()
+    return msgspec.json.encode(shown | {"at": pulse.at, "away": away}).decode()
 
 
 def event(name: str, data: str) -> str:
@@ -193,5 +207,5 @@ def event(name: str, data: str) -> str:
     return (f"event: {name}\n" if name else "") + lines + "\n"
 
 
-def _ids(text: str | None) -> list[UUID]:
-    return [uuid_of(part) for part in (text or "").split(",")[:_MOST_WATCHED] if part]
+def _listed(text: str | None) -> list[str]:
+    return [part for part in (text or "").split(",")[:_MOST_WATCHED] if part]

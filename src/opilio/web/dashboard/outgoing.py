@@ -98,7 +98,7 @@ async def replay_webhook(visit: Visit) -> Any:
     message = visit.words.counted(
         "%(n)s event goes out again.", "%(n)s events go out again.", answer.replayed
     )
-    return go(f"/webhooks/{visit.id()}", message)
+    return go(visit.back(f"/webhooks/{visit.id()}"), message)
 
 
 @OUTGOING.action("/webhooks/{id:str}/delete")

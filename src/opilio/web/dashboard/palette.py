@@ -33,6 +33,9 @@ def _pages(visit: Visit) -> list[Entry]:
         (say("Results"), "/results", page),
         (say("Bots"), "/bots", page),
         (say("Hosts"), "/hosts", page),
+        (say("Projects"), "/projects", page),
+        (say("Projects in progress"), "/projects?status=PROCESSING", page),
+        (say("Analytics"), "/analytics", page),
         (say("Webhooks"), "/webhooks", page),
         (say("Events"), "/events", page),
         (say("Dead letters"), "/dlq", page),
@@ -42,6 +45,7 @@ def _pages(visit: Visit) -> list[Entry]:
         entries += [
             (say("New policy"), "/policies/new", command),
             (say("Import a list"), "/policies/import", command),
+            (say("New project"), "/projects/new", command),
         ]
     if visit.can("admin"):
         entries += [
@@ -62,6 +66,15 @@ async def _things(visit: Visit, wanted: str) -> list[Entry]:
     bots = await visit.opilio.insights.bots(limit=200)
     matching = [bot.bot_id for bot in bots.items if wanted.lower() in bot.bot_id.lower()]
     found += [(bot, f"/jobs?bot_id={bot}", say("bot")) for bot in matching[:_MOST]]
+    projects = await visit.opilio.project_insights.projects(limit=_MOST, q=wanted)
+    found += [
+        (project.brand_name or project.project_id, f"/projects/{project.project_id}", say("project"))
+        for project in projects.items
+    ]
+    found += [
+        (project.brand_name or project.project_id, f"/analytics/{project.project_id}", say("Analytics"))
+        for project in projects.items
+    ]
     views = await visit.opilio.views.all()
     found += [
         (view["name"], f"/{view['page']}?{view['query']}", say("view"))

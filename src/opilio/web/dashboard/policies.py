@@ -7,11 +7,13 @@ from opilio.contracts.policies import PolicyPatch
 from opilio.crawl.priority import QUEUES, History, Score, score
 from opilio.errors import NotFound
 from opilio.insights.dashboard import PolicyFilter
+from opilio.web.dashboard.commands import as_commands
 from opilio.web.dashboard.frame import Page, Site, Visit, go
 
 POLICIES = Site()
 SORTS = ("newest", "next", "priority", "failures", "url")
 _SIZE = 50
+_OPTIONS = {"enabled": "--enabled/--disabled", "host": "--host", "q": "--search"}
 
 
 def policy_filter(visit: Visit) -> PolicyFilter:
@@ -59,6 +61,7 @@ async def list_policies(visit: Visit) -> Page:
         },
         rows=shown,
         watch="policies=" + ",".join(str(row["id"]) for row in shown),
+        commands=as_commands(visit, "opilio policies list", "/policies", _OPTIONS),
     )
 
 

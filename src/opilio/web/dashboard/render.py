@@ -2,6 +2,7 @@
 
 from functools import lru_cache
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
@@ -40,6 +41,7 @@ def environment(language: str) -> Environment:
         "span": words.span,
         "every": words.every,
         "exact": exact,
+        "web_link": web_link,
         "iso": lambda moment: moment.isoformat() if moment else "",
     }
     made.globals |= {
@@ -95,3 +97,12 @@ def theme_of(request: Any) -> str:
 def exact(value: Any) -> str:
     """JSON for reading, with every digit that was stored."""
     return msgspec.json.format(_encode(value), indent=2).decode()
+
+
+def web_link(address: str | None) -> str:
+    """An address that a stranger gave, if a browser would only go there: whatever else it is, it is no link."""
+    try:
+        parts = urlsplit(address or "")
+        return str(address) if parts.scheme in ("http", "https") and parts.hostname else ""
+    except ValueError:
+        return ""

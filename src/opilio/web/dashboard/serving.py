@@ -10,6 +10,8 @@ from litestar.handlers import HTTPRouteHandler
 
 from opilio.insights.rollup import Rollup
 from opilio.runtime.bootstrap import Opilio
+from opilio.runtime.dependencies import Watch, dependencies
+from opilio.web.dashboard.analytics import ANALYTICS
 from opilio.web.dashboard.bots import BOTS
 from opilio.web.dashboard.bulk import BULK
 from opilio.web.dashboard.hosts import HOSTS
@@ -21,6 +23,9 @@ from opilio.web.dashboard.overview import OVERVIEW
 from opilio.web.dashboard.palette import PALETTE
 from opilio.web.dashboard.policies import POLICIES
 from opilio.web.dashboard.policy_form import POLICY_FORM
+from opilio.web.dashboard.project_form import PROJECT_FORM
+from opilio.web.dashboard.projects import PROJECTS
+from opilio.web.dashboard.recent import Recent
 from opilio.web.dashboard.results import RESULTS
 from opilio.web.dashboard.settings import SETTINGS
 from opilio.web.dashboard.views import VIEWS
@@ -35,6 +40,9 @@ _SITES = (
     RESULTS,
     BOTS,
     HOSTS,
+    PROJECT_FORM,
+    PROJECTS,
+    ANALYTICS,
     OUTGOING,
     SETTINGS,
     VIEWS,
@@ -50,8 +58,9 @@ def dashboard_routes() -> list[HTTPRouteHandler]:
 @asynccontextmanager
 async def serve_dashboard(app: Litestar, opilio: Opilio) -> AsyncIterator[None]:
     """The shared live stream, and the keeper of the minute's figures."""
-    live = Live(opilio.figures)
+    live = Live(opilio.figures, Watch(dependencies(opilio.settings)))
     app.state.live = live
+    app.state.recent = Recent()
     rollup = asyncio.create_task(Rollup(opilio.database).run())
     try:
         yield

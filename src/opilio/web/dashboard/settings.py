@@ -73,7 +73,7 @@ async def new_key(visit: Visit) -> Page:
 
 @SETTINGS.action("/settings/keys/revoke", need="admin")
 async def revoke_key(visit: Visit) -> Any:
-    key = visit.said("id") or ""
+    key = visit.said("key_id") or ""
     await visit.opilio.entry.revoke_key(key)
     await visit.note("key.revoke", key)
     return go("/settings", visit.words.say("The key is revoked."))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from opilio.errors import Invalid, NotFound
-from opilio.web.dashboard.frame import Site, Visit, go, is_local
+from opilio.web.dashboard.frame import Site, Visit, go
 
 VIEWS = Site()
 _PAGES = ("policies", "jobs")
@@ -24,5 +24,4 @@ async def save_view(visit: Visit) -> Any:
 async def delete_view(visit: Visit) -> Any:
     if not await visit.opilio.views.delete(visit.id()):
         raise NotFound("there is no such view")
-    back = visit.said("back")
-    return go(str(back) if is_local(back) else "/", visit.words.say("The view is gone."))
+    return go(visit.back("/"), visit.words.say("The view is gone."))

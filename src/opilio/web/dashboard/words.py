@@ -20,6 +20,8 @@ from babel.numbers import (
 )
 from babel.support import Translations
 
+from opilio.web.dashboard.sentences import recognise
+
 LANGUAGES = {"en": "English", "vi": "Tiếng Việt"}
 NOTHING = "\u2013"
 
@@ -58,6 +60,17 @@ class Words:
     def say(self, text: str, **values: Any) -> str:
         found = self._one(text)
         return found % values if values else found
+
+    def tell(self, told: str) -> str:
+        """What another part said, if it is known; a field's name before it stays."""
+        if self.language == "en":
+            return told
+        for before, rest in (("", told), told.partition(": ")[::2]):
+            if found := recognise(rest):
+                text, values = found
+                name = f"{before}: " if before else ""
+                return name + (self._one(text) % values if values else self._one(text))
+        return told
 
     def counted(self, one: str, many: str, n: int, **values: Any) -> str:
         return self._many(one, many, n) % {"n": self.number(n), **values}

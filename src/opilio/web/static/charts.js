@@ -34,6 +34,17 @@
       xAxis: axis("time"), yAxis: axis("value", { minInterval: 1 }),
       series: ["pending", "locked", "due"].map((field, i) => ({ name: names(element)[i], type: "line", showSymbol: false, connectNulls: true, areaStyle: i ? undefined : { opacity: 0.15 }, data: over(rows, field) })),
     }),
+    feeling: (element, rows) => ({
+      color: ["--chart-failed", "--chart-pending", "--chart-done", "--chart-locked"].map(colour),
+      grid: { left: 8, right: 8, top: 32, bottom: 4, containLabel: true },
+      xAxis: axis("time"),
+      yAxis: [axis("value", { minInterval: 1 }), axis("value", { min: -1, max: 1, interval: 0.5, splitLine: { show: false } })],
+      dataZoom: rows.length > 120 ? [{ type: "inside" }] : [],
+      series: [
+        ...["negative", "neutral", "positive"].map((field, i) => ({ name: names(element)[i], type: "bar", stack: "all", barMaxWidth: 18, data: over(rows, field) })),
+        { name: names(element)[3], type: "line", yAxisIndex: 1, showSymbol: rows.length < 40, symbolSize: 5, smooth: 0.2, data: over(rows, "sentiment_score") },
+      ],
+    }),
     bars: (element, values) => ({
       color: [colour("--chart-locked")],
       xAxis: axis("category", { data: Object.keys(values), axisLabel: { color: colour("--chart-ink"), interval: 0, fontSize: 11 } }), yAxis: axis("value", { minInterval: 1 }),
@@ -72,6 +83,8 @@
   document.addEventListener("opilio:theme", drawAll);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
   drawAll();
+  const again = () => { answers.clear(); document.querySelectorAll("[data-chart][data-url]").forEach(draw); };
+  document.addEventListener("opilio:renew", again);
   // The newest minute, once a minute.
-  setInterval(() => { if (!document.hidden) { answers.clear(); document.querySelectorAll("[data-chart][data-url]").forEach(draw); } }, 60000);
+  setInterval(() => { if (!document.hidden) again(); }, 60000);
 })();

@@ -35,12 +35,23 @@
     marker.dataset.state = state;
     $("span", marker).textContent = marker.dataset[state] + more;
   };
+  // What else is down, and why; a screen reader is told once, not at every tick.
+  const absent = $("#away");
+  const missing = (faults) => {
+    const names = Object.fromEntries(absent.dataset.names.split("|").map((pair) => pair.split(":")));
+    const keys = Object.keys(faults);
+    const text = keys.map((key) => `${absent.dataset[key]} (${faults[key]})`).join("\n");
+    if (absent.textContent !== text) absent.textContent = text;
+    absent.hidden = keys.length === 0;
+    if (keys.length) show("away", ` ${keys.map((key) => names[key]).join(", ")}`);
+    else show("live");
+  };
   if (stream) {
     stream.addEventListener("tick", (event) => {
       heard = Date.now();
       down.hidden = true;
-      show("live");
       const figures = JSON.parse(event.detail.data);
+      missing(figures.away);
       const format = new Intl.NumberFormat(document.documentElement.lang);
       for (const place of $$("[data-figure]")) place.textContent = format.format(figures[place.dataset.figure]);
     });
@@ -60,8 +71,21 @@
     document.addEventListener("visibilitychange", () => { heard = Date.now(); if (!document.hidden) show("connecting"); });
   }
 
+  // What reads much is asked for again at most four times a minute, and the last change is not missed.
+  let counted = 0, waiting = null;
+  function recount() {
+    if (waiting) return;
+    waiting = setTimeout(() => {
+      waiting = null;
+      counted = Date.now();
+      for (const part of $$("[data-renew]")) htmx.trigger(part, "renew");
+      document.dispatchEvent(new Event("opilio:renew"));
+    }, Math.max(0, counted + 15000 - Date.now()));
+  }
+
   // Something on the screen changed. A page that somebody is working on waits for a click.
   function refresh() {
+    recount();
     const target = $("[data-refresh]");
     if (!target) return;
     const busy = $$("input[data-row]:checked").length || $("dialog[open]") || $(".dropdown-menu.show") || target.contains(document.activeElement) && document.activeElement.matches("input, textarea, select");
@@ -69,8 +93,13 @@
     if (busy && pill) { pill.hidden = false; return; }
     reload(target);
   }
+  // One after the other: of two requests at once, only the first would be made.
+  async function renew(parts) {
+    for (const id of parts) await htmx.ajax("GET", location.href, { target: `#${id}`, select: `#${id}`, swap: "outerMorph" });
+  }
   function reload(target) {
-    htmx.ajax("GET", location.href, { target: `#${target.id}`, select: `#${target.id}`, swap: "outerMorph" });
+    // The heading of a single thing tells its state, and offers what can be done with it.
+    renew(target.id === "detail" ? ["heading", "detail"] : [target.id]);
     const pill = $("#refresh-pill");
     if (pill) pill.hidden = true;
     $("#announcer").textContent = target.dataset.refresh;

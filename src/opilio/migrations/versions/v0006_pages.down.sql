@@ -1,0 +1,3 @@
+drop index job_archive_bot;
+drop index webhook_delivery_told;
+drop index project_open;

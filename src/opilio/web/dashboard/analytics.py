@@ -1,0 +1,239 @@
+"""What the posts of a project say: volume and feeling over time, whose voice is how loud, which posts weigh most."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+import msgspec
+
+from opilio.contracts.analytics import CrawlError, Voice
+from opilio.contracts.events import ALERT_RAISED
+from opilio.contracts.projects import Project
+from opilio.errors import Invalid, NotFound
+from opilio.insights.analytics import BUCKETS, ORDERS, PostFilter
+from opilio.web.api.analytics import PostsQuery
+from opilio.web.dashboard.frame import Page, Site, Visit, with_query
+from opilio.web.dashboard.projects import flat
+from opilio.web.wire import named
+
+ANALYTICS = Site()
+SENTIMENTS = ("negative", "neutral", "positive")
+RISKS = ("low", "medium", "high", "critical")
+# Those of the stages that ship with Opilio; another's are shown by the names it gives them.
+INTENTS = ("complaint", "question", "purchase_intent", "praise", "comparison", "spam", "crisis", "discussion")
+_POSTS, _WORDS, _ALERTS, _ERRORS = 15, 12, 5, 20
+_WORDS_ONLY = tuple(name for name in PostsQuery.__struct_fields__ if name not in ("since", "until"))
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    project_id: str
+    wanted: PostFilter
+    query: str
+    link: Callable[..., str]
+
+
+@ANALYTICS.page("/analytics")
+async def choose_project(visit: Visit) -> Page:
+    """Projects to choose from: how much was analysed is known without counting posts."""
+    found = await visit.opilio.project_insights.projects(
+        limit=50, cursor=visit.arg("cursor"), q=visit.arg("q")
+    )
+    return Page(
+        "analytics_projects.html",
+        visit.words.say("Analytics"),
+        {"items": found.items, "next_cursor": found.next_cursor},
+        rows=[flat(project) for project in found.items],
+    )
+
+
+@ANALYTICS.page("/analytics/{id:str}")
+async def one_project(visit: Visit) -> Page:
+    """What is found by an index comes at once; what reads every post follows by itself."""
+    asked = _asked(visit)
+    analytics, project = visit.opilio.analytics, await _project(visit, asked.project_id)
+    order = visit.arg("order") if visit.arg("order") in ORDERS else "impact"
+    posts = await analytics.posts(
+        asked.project_id, asked.wanted, order=str(order), limit=_POSTS, cursor=visit.arg("cursor")
+    )
+    errors = await analytics.errors(asked.project_id, asked.wanted)
+    values = {
+        "project": project,
+        "project_id": asked.project_id,
+        "keywords": _keywords(project),
+        "posts": posts.items,
+        "next_cursor": posts.next_cursor,
+        "order": order,
+        "errors": errors,
+        "single": await _single_errors(visit, asked),
+        "alerts": await _alerts(visit, asked.project_id),
+        "platforms": project.platforms if project else visit.opilio.settings.platforms,
+        "sentiments": SENTIMENTS,
+        "intents": INTENTS,
+        "risks": RISKS,
+        "buckets": BUCKETS,
+        "bucket": _bucket(visit),
+        "query": asked.query,
+        "to": asked.link,
+    }
+    title = project.brand_name or project.project_id if project else asked.project_id
+    # A project that is finished does not change; one that is not is watched.
+    watch = f"projects={asked.project_id}" if project and project.status != "DONE" else ""
+    data: dict[str, Any] = {"posts": posts.items, "next_cursor": posts.next_cursor, "errors": errors}
+    if visit.twin == "json":
+        data["summary"] = await analytics.summary(asked.project_id, asked.wanted)
+    return Page("analytics.html", title, values, data=data, rows=_flat(posts.items), charts=True, watch=watch)
+
+
+@ANALYTICS.page("/analytics/{id:str}/figures")
+async def figures(visit: Visit) -> Page:
+    """The figures of the posts that the filter chooses, for the page to put in its place."""
+    asked = _asked(visit)
+    summary, aspects, shares, spoken = await visit.app.recent.get(
+        ("figures", asked.project_id, asked.wanted), lambda: _figures(visit, asked)
+    )
+    data = {**summary, "aspects": aspects, "share_of_voice": shares, "top_keywords": spoken}
+    values = {
+        "summary": summary,
+        "aspects": list(aspects.items())[:_WORDS],
+        "spoken": spoken,
+        "voices": voices(shares, await _project(visit, asked.project_id)),
+        "sentiments": SENTIMENTS,
+        "risks": RISKS,
+        "to": asked.link,
+    }
+    return Page("parts/analytics_figures.html", "", values, data=data, rows=_flat(shares))
+
+
+async def _figures(visit: Visit, asked: Asked) -> tuple[Any, ...]:
+    """Each reads every post that is chosen: side by side, a person waits for the slowest only."""
+    analytics, chosen = visit.opilio.analytics, (asked.project_id, asked.wanted)
+    return tuple(
+        await asyncio.gather(
+            analytics.figures(*chosen),
+            analytics.aspects(*chosen),
+            analytics.share_of_voice(*chosen),
+            analytics.keywords(*chosen, limit=_WORDS),
+        )
+    )
+
+
+@ANALYTICS.page("/analytics/{id:str}/trends")
+async def trends(visit: Visit) -> Page:
+    """The chart's data."""
+    asked = _asked(visit)
+    bucket = _bucket(visit)
+    rows = await visit.app.recent.get(
+        ("trends", asked.project_id, asked.wanted, bucket),
+        lambda: visit.opilio.analytics.trends(asked.project_id, asked.wanted, bucket=bucket),
+    )
+    return Page("refused.html", "", rows=_flat(rows))
+
+
+# ── what the address asks for ────────────────────────────────────────────────────────────────────
+
+
+def _asked(visit: Visit) -> Asked:
+    """The filter as the API would read it; days of a calendar instead of moments are taken too."""
+    given: dict[str, Any] = {name: visit.arg(name) for name in _WORDS_ONLY if visit.arg(name)}
+    given |= {
+        "since": _moment("since", visit.arg("since"), after=timedelta(0)),
+        "until": _moment("until", visit.arg("until"), after=timedelta(days=1)),
+    }
+    try:
+        wanted = msgspec.convert(given, PostsQuery).wanted
+    except msgspec.ValidationError as error:
+        raise named(error) from None
+    project_id, query = visit.name(), dict(visit.request.query_params.items())
+
+    def link(**changes: Any) -> str:
+        return with_query(f"/analytics/{project_id}", query | {"cursor": None} | changes)
+
+    return Asked(project_id, wanted, visit.request.url.query, link)
+
+
+def _moment(field: str, text: str | None, *, after: timedelta) -> datetime | None:
+    """A moment, or a day: the day that a span ends with belongs to it."""
+    if text is None:
+        return None
+    try:
+        if len(text) == len("2026-01-31"):
+            return datetime.combine(date.fromisoformat(text), time(), UTC) + after
+        moment = datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        raise Invalid(field, "is no day and no time") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _flat(rows: Sequence[msgspec.Struct]) -> list[dict[str, Any]]:
+    """As the twins of a page want them."""
+    return [msgspec.structs.asdict(row) for row in rows]
+
+
+def _bucket(visit: Visit) -> str:
+    wanted = visit.arg("bucket") or "day"
+    return wanted if wanted in BUCKETS else "day"
+
+
+# ── what goes with the posts ─────────────────────────────────────────────────────────────────────
+
+
+async def _project(visit: Visit, project_id: str) -> Project | None:
+    """Posts may be of a project that was never told to the collector."""
+    try:
+        return await visit.opilio.project_insights.project(project_id)
+    except NotFound:
+        return None
+
+
+async def _alerts(visit: Visit, project_id: str) -> Sequence[Mapping[str, Any]]:
+    found = await visit.opilio.events.page(types=[ALERT_RAISED], subject=project_id, limit=_ALERTS)
+    return [{"at": event.time, **msgspec.json.decode(event.event)["data"]} for event in found.items]
+
+
+async def _single_errors(visit: Visit, asked: Asked) -> Sequence[CrawlError]:
+    code = visit.arg("error")
+    if code is None:
+        return []
+    found = await visit.opilio.analytics.error_list(asked.project_id, asked.wanted, code=code, limit=_ERRORS)
+    return found.items
+
+
+def _keywords(project: Project | None) -> list[str]:
+    if project is None:
+        return []
+    named_by = project.competitor_keywords
+    lists = named_by.values() if isinstance(named_by, dict) else [named_by]
+    return [*project.brand_keywords, *(keyword for keywords in lists for keyword in keywords)]
+
+
+def voices(rows: Sequence[Voice], project: Project | None) -> list[dict[str, Any]]:
+    """The brand against each competitor: keywords that belong to the same one are put together."""
+    owners: dict[str, str] = {}
+    if project is not None and isinstance(project.competitor_keywords, dict):
+        owners = {word: name for name, keywords in project.competitor_keywords.items() for word in keywords}
+    brand = (project.brand_name if project else None) or ""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in rows:
+        keyword, role = row.keyword or "", row.role
+        name = (brand or keyword) if role == "brand" else owners.get(keyword, keyword)
+        voice = found.setdefault(
+            (role, name),
+            {
+                "name": name,
+                "role": role,
+                "posts": 0,
+                "share": 0.0,
+                "engagement": 0.0,
+                "negative": 0,
+                "positive": 0,
+            },
+        )
+        for field, source in (
+            ("posts", "posts"), ("share", "share_percent"), ("engagement", "engagement_percent"),
+            ("negative", "negative"), ("positive", "positive"),
+        ):  # fmt: skip
+            voice[field] += getattr(row, source)
+    return sorted(found.values(), key=lambda voice: -voice["posts"])

@@ -1,0 +1,47 @@
+"""What a page shows, as a command to paste: for the command line, and for whoever has only curl."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from opilio.web.dashboard.frame import Visit, with_query
+
+# What only tells where on the list one is.
+_PLACES = frozenset({"cursor", "page", "sort", "tokens"})
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    cli: str
+    curl: str
+
+
+def as_commands(
+    visit: Visit, cli: str, path: str, options: Mapping[str, str] | None = None
+) -> Commands | None:
+    """`options` names the option of each filter; a filter that has none cannot be said there, so nothing is offered.
+
+    Values come out of the address, which anybody may have written: they are quoted for the shell.
+    """
+    options = options or {}
+    asked = {
+        name: value for name, value in visit.request.query_params.items() if value and name not in _PLACES
+    }
+    if not asked.keys() <= options.keys():
+        return None
+    words = [cli, *(_option(options[name], value) for name, value in asked.items())]
+    server = visit.opilio.settings.public_url or str(visit.request.base_url).rstrip("/")
+    wanted = {name: _API_VALUES.get(value, value) for name, value in asked.items()}
+    address = shlex.quote(server.rstrip("/") + with_query(f"/api/v1{path}", wanted))
+    return Commands(" ".join(words), f'curl -H "Authorization: Bearer $OPILIO_KEY" {address}')
+
+
+# Yes and no, as pages write them.
+_API_VALUES = {"yes": "true", "no": "false"}
+
+
+def _option(option: str, value: str) -> str:
+    if "/" in option:
+        on, _, off = option.partition("/")
+        return on if value == "yes" else off
+    return f"{option} {shlex.quote(value)}"

@@ -1,0 +1,107 @@
+"""Keyword projects: the list with both phases of each, and the page of one."""
+
+from itertools import groupby
+from typing import Any
+
+from opilio.contracts.projects import Project, TaskRow
+from opilio.web.dashboard.commands import as_commands
+from opilio.web.dashboard.frame import Page, Site, Visit
+
+PROJECTS = Site()
+STATUSES = ("PENDING", "PROCESSING", "DONE")
+TASK_STATUSES = ("waiting", "sent", "retrying", "done", "failed")
+_SIZE = 50
+_KEYWORDS = 40
+_WEBHOOKS = 20
+
+
+@PROJECTS.page("/projects")
+async def list_projects(visit: Visit) -> Page:
+    status = visit.arg("status")
+    found = await visit.opilio.project_insights.projects(
+        limit=_SIZE,
+        cursor=visit.arg("cursor"),
+        status=status if status in STATUSES else None,
+        q=visit.arg("q"),
+    )
+    values = {"items": found.items, "next_cursor": found.next_cursor, "statuses": STATUSES}
+    return Page(
+        "projects.html",
+        visit.words.say("Projects"),
+        values,
+        data={"items": found.items, "next_cursor": found.next_cursor},
+        rows=[flat(project) for project in found.items],
+        watch="projects=" + ",".join(project.project_id for project in found.items),
+        commands=as_commands(visit, "opilio projects list", "/projects", {"status": "--status"}),
+    )
+
+
+def flat(project: Project) -> dict[str, Any]:
+    """A project as one row of a table."""
+    crawl, analyze = project.progress.crawl, project.progress.analyze
+    return {
+        "project_id": project.project_id,
+        "brand_name": project.brand_name,
+        "status": project.status,
+        "overall_progress_percent": project.progress.overall_progress_percent,
+        "platforms": project.platforms,
+        "tasks_total": crawl.tasks.total,
+        "tasks_done": crawl.tasks.done,
+        "tasks_errors": crawl.tasks.errors,
+        "items_expected": crawl.items.expected,
+        "items_actual": crawl.items.actual,
+        "items_errors": crawl.items.errors,
+        "analyze_total": analyze.total,
+        "analyze_done": analyze.done,
+        "analyze_errors": analyze.errors,
+        "created_at": project.created_at.isoformat(),
+        "finished_at": project.finished_at.isoformat() if project.finished_at else None,
+    }
+
+
+@PROJECTS.page("/projects/{id:str}")
+async def one_project(visit: Visit) -> Page:
+    insights = visit.opilio.project_insights
+    project = await insights.project(visit.name())
+    status = visit.arg("status")
+    found = await insights.tasks(
+        project.project_id,
+        # Whole keywords on a page: each has one task on every platform.
+        limit=_KEYWORDS * len(project.platforms),
+        cursor=visit.arg("cursor"),
+        status=status if status in TASK_STATUSES else None,
+    )
+    told = await insights.told(project.project_id, limit=_WEBHOOKS)
+    return Page(
+        "project.html",
+        project.brand_name or project.project_id,
+        {
+            "project": project,
+            "keywords": by_keyword(found.items),
+            "asked": await insights.keywords_of([warning.job_id for warning in project.warnings or []]),
+            "statuses": TASK_STATUSES,
+            "next_cursor": found.next_cursor,
+            "told": told,
+        },
+        data={
+            "project": project,
+            "tasks": found.items,
+            "next_cursor": found.next_cursor,
+            "webhooks": [dict(row) for row in told],
+        },
+        rows=found.items,
+        watch=f"projects={project.project_id}",
+        commands=as_commands(
+            visit, f"opilio projects show {project.project_id}", f"/projects/{project.project_id}"
+        ),
+    )
+
+
+def by_keyword(tasks: list[TaskRow]) -> list[tuple[str, str, dict[str, TaskRow]]]:
+    """Keyword, whose it is, and its task on each platform; tasks come in the order of their jobs."""
+    rows = []
+    for job_id, of_job in groupby(tasks, key=lambda task: task.job_id):
+        on = {task.platform: task for task in of_job}
+        role = job_id.rsplit("-", 2)[-2]  # the project before it may have any name
+        rows.append((next(iter(on.values())).keyword, role, on))
+    return rows

@@ -1,0 +1,158 @@
+"""What the posts of a project say, in the browser: figures, filters as addresses, links that are only links."""
+
+import asyncio
+
+import pytest
+from playwright.async_api import Page, expect
+
+from opilio.contracts.analytics import Voice
+from opilio.contracts.projects import ProjectInput
+from opilio.runtime.bootstrap import Opilio
+from opilio.web.dashboard.analytics import voices
+from opilio.web.dashboard.recent import Recent
+from opilio.web.dashboard.render import web_link
+from tests.dashboard.listening import EvilPlatform, fill_projects, finished, listening
+from tests.dashboard.test_safety import EVIL, hacked
+
+
+async def test_from_the_list_to_the_figures(admin: Page, opilio: Opilio) -> None:
+    await fill_projects(opilio)
+    await admin.goto("/analytics")
+    await admin.get_by_role("link", name="Trà sữa").click()
+    await expect(admin.locator('[data-chart="feeling"] svg')).to_be_visible()
+    await expect(admin.locator("#figures")).to_contain_text("Share of voice")
+    await expect(admin.locator("#voice tbody tr")).to_have_count(3)
+    await expect(admin.locator("#voice")).to_contain_text("Phúc An")
+    await expect(admin.locator("#alerts")).to_contain_text("risk: ")
+    await expect(admin.locator(".post")).to_have_count(15)
+    await admin.get_by_role("link", name="Older").click()
+    await expect(admin.locator(".post").first).to_be_visible()
+    await expect(admin.get_by_role("link", name="Newest", exact=True)).to_be_visible()
+
+
+async def test_a_filter_is_an_address_and_means_the_same_everywhere(admin: Page, opilio: Opilio) -> None:
+    await fill_projects(opilio)
+    await admin.goto("/analytics/tea")
+    await admin.get_by_label("Every feeling").select_option("negative")
+    await admin.wait_for_url("**/analytics/tea?*sentiment=negative*")
+    shown = await opilio.analytics.summary("tea")
+    negative = shown.sentiments["negative"]
+    await expect(admin.locator("#figures .h1").first).to_have_text(str(negative))
+    await expect(admin.locator(".post .badge.good")).to_have_count(0)
+    await admin.locator("#words a").first.click()
+    await expect(admin.get_by_label("Keyword")).not_to_have_value("")
+    await expect(admin.get_by_label("Every feeling")).to_have_value("negative")
+
+
+async def test_twins_tell_what_the_page_shows(admin: Page, opilio: Opilio) -> None:
+    await fill_projects(opilio)
+    told = await (await admin.request.get("/analytics/tea.json?sentiment=negative")).json()
+    assert {post["sentiment"] for post in told["posts"]} == {"negative"}
+    assert told["summary"]["sentiments"].keys() == {"negative"}
+    csv = await (await admin.request.get("/analytics/tea.csv?platform=youtube&order=time")).text()
+    assert csv.splitlines()[0].startswith("id,platform,")
+    trends = await (await admin.request.get("/analytics/tea/trends.json?bucket=month")).json()
+    assert sum(row["posts"] for row in trends["items"]) == (await opilio.analytics.summary("tea")).analysed
+    assert (await admin.request.get("/analytics/tea/figures.csv")).ok
+    days = await (await admin.request.get("/analytics/tea.json?since=2026-01-10&until=2026-01-10")).json()
+    assert {post["at"][:10] for post in days["posts"]} <= {"2026-01-10"}
+    for wrong in ("since=yesterday", "sentiment=sad", "risk=none"):
+        assert (await admin.request.get(f"/analytics/tea.json?{wrong}")).status == 400
+
+
+async def test_errors_by_code_lead_to_single_ones(admin: Page, opilio: Opilio) -> None:
+    await fill_projects(opilio)
+    await admin.goto("/analytics/tea")
+    code = await admin.locator("#errors tbody a").first.inner_text()
+    await admin.locator("#errors tbody a").first.click()
+    await expect(admin.locator("#errors .list-group-item").first).to_contain_text(code)
+
+
+async def test_texts_of_strangers_stay_texts(admin: Page, opilio: Opilio) -> None:
+    await opilio.projects.create(
+        ProjectInput(
+            project_id="evil",
+            brand_name=EVIL,
+            brand_keywords=[EVIL],
+            competitor_keywords={EVIL: [f"{EVIL} too"]},
+            limit_per_keyword=3,
+        ),
+        by=EVIL,
+    )
+    async with listening(opilio, platforms=(EvilPlatform("tiktok", EVIL), EvilPlatform("youtube", EVIL))):
+        await finished(opilio, "evil")
+    for path in (
+        "/projects", "/projects/evil", f"/projects?q={EVIL}", "/analytics", "/analytics/evil", "/analytics/evil?order=time",
+        f"/analytics/evil?keyword={EVIL[:180]}", f"/analytics/evil?q={EVIL[:180]}&aspect={EVIL[:60]}", f"/analytics/{EVIL[:60]}x",
+    ):  # fmt: skip
+        await admin.goto(path)
+        await expect(admin.locator("main h1, h1").first).to_be_visible()
+        if path.startswith("/analytics/evil"):
+            await expect(admin.locator("#figures")).to_contain_text("Share of voice")
+        assert not await hacked(admin), path
+    await admin.goto("/analytics/evil")
+    await expect(admin.locator(".post")).to_have_count(6)
+    assert await admin.locator("a[href^='javascript']").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("address", "link"),
+    [
+        ("https://a.example/x?y=1", "https://a.example/x?y=1"),
+        ("http://a.example", "http://a.example"),
+        ("javascript:alert(1)", ""),
+        (" javascript:alert(1)", ""),
+        ("JaVaScRiPt:alert(1)", ""),
+        ("java\nscript:alert(1)", ""),
+        ("data:text/html,<script>1</script>", ""),
+        ("//a.example", ""),
+        ("https:a.example", ""),
+        ("https://[", ""),
+        ("", ""),
+        (None, ""),
+    ],
+)
+def test_only_the_web_is_linked_to(address: str | None, link: str) -> None:
+    assert web_link(address) == link
+
+
+def test_keywords_of_one_competitor_are_one_voice() -> None:
+    rows = [
+        Voice(role=role, keyword=word, posts=n, views=0, interactions=0, negative=1, positive=0,
+              sentiment_score=None, share_percent=n, engagement_percent=n)
+        for role, word, n in (("brand", "a", 40), ("competitor", "b", 35), ("brand", "c", 25))
+    ]  # fmt: skip
+    assert [(voice["name"], voice["posts"]) for voice in voices(rows, None)] == [
+        ("a", 40),
+        ("b", 35),
+        ("c", 25),
+    ]
+
+
+async def test_many_viewers_cost_one_question() -> None:
+    asked: list[int] = []
+
+    async def find() -> int:
+        await asyncio.sleep(0.05)
+        asked.append(1)
+        return len(asked)
+
+    recent = Recent(seconds=0.2)
+    assert await asyncio.gather(*(recent.get("a", find) for _ in range(5))) == [1] * 5
+    assert await recent.get("a", find) == 1
+    assert await recent.get("b", find) == 2
+    await asyncio.sleep(0.3)
+    assert await recent.get("a", find) == 3
+
+
+async def test_a_failure_is_not_kept() -> None:
+    async def fail() -> None:
+        raise OSError("away")
+
+    async def find() -> str:
+        return "found"
+
+    recent = Recent()
+    with pytest.raises(OSError, match="away"):
+        await recent.get("a", fail)
+    assert await recent.get("a", find) == "found"

@@ -1,0 +1,118 @@
+"""Keyword projects in the browser: create one, watch it come to its end, see what went wrong."""
+
+from playwright.async_api import Page, expect
+
+from opilio.contracts.projects import ProjectInput
+from opilio.crawler.simulator import Troubles
+from opilio.runtime.bootstrap import Opilio
+from tests.dashboard.listening import fill_projects, finished, listening
+from tests.delivery.receiver import Receiver
+
+
+async def test_create_a_project_and_watch_it_to_its_end(admin: Page, opilio: Opilio) -> None:
+    async with Receiver() as receiver:
+        await admin.goto("/projects")
+        await admin.get_by_role("link", name="New project").first.click()
+        await admin.get_by_label("Brand", exact=True).fill("Trà sữa")
+        await admin.get_by_label("Project id").fill("tea")
+        await admin.get_by_label("Keywords of the brand").fill("trà sữa\n\n trà đào ")
+        await admin.get_by_label("Keywords of competitors").fill("[Acme]\ncà phê sữa")
+        await admin.get_by_label("Posts a keyword").fill("20")
+        await admin.get_by_label("Tell progress to").fill(receiver.url("/progress"))
+        await admin.get_by_role("button", name="Create").click()
+        await expect(admin.locator("h1")).to_contain_text("waiting")
+        await expect(admin.locator("#tasks tbody tr")).to_have_count(3)
+        await expect(admin.locator("#live-marker")).to_have_text("Live")
+        async with listening(opilio):
+            # Nobody touches the page: it hears of the end by itself.
+            await expect(admin.locator("h1")).to_contain_text("done", timeout=60_000)
+            await expect(admin.locator("#tasks .state-done")).to_have_count(6)
+            await receiver.arrived(1)
+        await admin.reload()
+        await expect(admin.get_by_text("delivered").first).to_be_visible()
+    project = await opilio.project_insights.project("tea")
+    assert project.competitor_keywords == {"Acme": ["cà phê sữa"]}
+    assert project.created_by == "operator:admin"
+
+
+async def test_what_is_wrong_stands_beside_its_field(admin: Page, opilio: Opilio) -> None:
+    await admin.goto("/projects/new")
+    await admin.get_by_label("Brand", exact=True).fill("Tea")
+    await admin.get_by_role("button", name="Create").click()
+    await expect(admin.locator("#h-brand_keywords")).to_contain_text("name at least one keyword")
+    await expect(admin.get_by_label("Brand", exact=True)).to_have_value("Tea")
+    await admin.get_by_label("Keywords of the brand").fill("tea")
+    await admin.get_by_label("Project id").fill("no spaces allowed")
+    await admin.get_by_role("button", name="Create").click()
+    await expect(admin.get_by_label("Project id")).to_have_attribute("aria-invalid", "true")
+    await admin.get_by_label("Project id").fill("tea")
+    await admin.get_by_label("Tell progress to").fill("https://user:secret@app.example/")
+    await admin.get_by_role("button", name="Create").click()
+    await expect(admin.locator("#h-webhook_url")).to_contain_text("credentials")
+    await admin.get_by_label("Tell progress to").fill("")
+    await admin.get_by_label("youtube").uncheck()
+    await admin.get_by_label("tiktok").uncheck()
+    await admin.get_by_role("button", name="Create").click()
+    await expect(admin.locator("fieldset [role=alert]")).to_contain_text("at least one platform")
+    assert (await opilio.project_insights.projects()).items == []
+
+
+async def test_another_project_under_the_same_id_is_refused(admin: Page, opilio: Opilio) -> None:
+    await opilio.projects.create(ProjectInput(project_id="tea", brand_keywords=["tea"]), by="test")
+    await admin.goto("/projects/new")
+    await admin.get_by_label("Project id").fill("tea")
+    await admin.get_by_label("Keywords of the brand").fill("coffee")
+    await admin.get_by_role("button", name="Create").click()
+    await expect(admin.locator("#h-project_id")).to_be_visible()
+
+
+async def test_failures_and_limits_of_platforms_are_told(admin: Page, opilio: Opilio) -> None:
+    await fill_projects(opilio)
+    await admin.goto("/projects/tea")
+    await expect(admin.locator("#warnings")).to_contain_text("the platform has only")
+    limited = admin.locator("#warnings .warning", has_text="22 of the 30")
+    await expect(limited).to_contain_text("cà phê sữa")  # named first, kept after the other competitor
+    await expect(admin.locator("#tasks")).to_contain_text("the platform refuses this search")
+    await admin.locator("#tasks").get_by_role("link", name="failed", exact=True).click()
+    await expect(admin.locator("#tasks tbody .state-done")).to_have_count(0)
+    await expect(admin.locator("#tasks tbody .state-failed").first).to_be_visible()
+
+
+async def test_the_list_is_filtered_by_its_address_and_is_data(admin: Page, opilio: Opilio) -> None:
+    for name in ("tea", "coffee"):
+        await opilio.projects.create(
+            ProjectInput(project_id=name, brand_name=name.title(), brand_keywords=["x"]), by="test"
+        )
+    await admin.goto("/projects")
+    await admin.get_by_label("Search projects").fill("TEA")
+    await admin.keyboard.press("Enter")
+    await admin.wait_for_url("**/projects?q=TEA")
+    await expect(admin.locator("tbody tr")).to_have_count(1)
+    found = await (await admin.request.get("/projects.json?q=tea")).json()
+    assert [item["project_id"] for item in found["items"]] == ["tea"]
+    csv = await (await admin.request.get("/projects.csv?status=PENDING")).text()
+    assert [line.split(",")[0] for line in csv.splitlines()] == ["project_id", "coffee", "tea"]
+    tasks = await (await admin.request.get("/projects/tea.csv")).text()
+    assert tasks.startswith("job_id,platform,")
+    assert (await admin.request.get("/projects/nobody")).status == 404
+
+
+async def test_a_retry_says_when_and_which(admin: Page, opilio: Opilio) -> None:
+    await opilio.projects.create(
+        ProjectInput(project_id="tea", brand_keywords=["tea"], platforms=["tiktok"]), by="test"
+    )
+    async with listening(opilio, troubles=Troubles(1, 0, 0, 0, 0, 0, 0)):
+        await admin.goto("/projects/tea")
+        await expect(admin.locator("#tasks")).to_contain_text("attempt 2 of 3", timeout=30_000)
+        await expect(admin.locator("#tasks [data-countdown]")).to_be_visible()
+
+
+async def test_the_overview_counts_projects_in_progress(admin: Page, opilio: Opilio) -> None:
+    await opilio.projects.create(ProjectInput(project_id="tea", brand_keywords=["tea"]), by="test")
+    await admin.goto("/")
+    await expect(admin.locator("#tiles a", has_text="Projects in progress")).to_contain_text("1")
+    async with listening(opilio):
+        await finished(opilio, "tea")
+        await expect(admin.locator("#tiles a", has_text="Projects in progress").locator(".h1")).to_have_text(
+            "0"
+        )

@@ -1,0 +1,81 @@
+"""What other parts tell, in the viewer's language; what a page shows, as a command."""
+
+import shlex
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from playwright.async_api import Page, expect
+
+from opilio.crawl.politeness import Limits
+from opilio.insights.why import Facts, explain
+from opilio.runtime.bootstrap import Opilio
+from opilio.web.dashboard.words import Words
+from tests.dashboard.conftest import add_policy
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+SOON = NOW + timedelta(minutes=5)
+WAITING: dict[str, Any] = {
+    "enabled": True, "next_run_at": NOW, "host": "a.example", "limits": Limits(None, None), "host_next_at": NOW, "cooling_until": NOW,
+    "cooling_reason": None, "held": 0, "queue": "http", "bot_seen_at": NOW, "active": True, "place": "free", "run_at": NOW,
+    "retry_count": 1, "max_retries": 3, "locked_by": None, "locked_until": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"place": "locked", "locked_by": "bot-1", "locked_until": SOON},
+        {"enabled": False},
+        {"run_at": SOON},
+        {"active": False, "next_run_at": SOON},
+        {"cooling_until": SOON},
+        {"cooling_until": SOON, "cooling_reason": "answered 429"},
+        {"limits": Limits(None, 2.0), "host_next_at": SOON},
+        {"limits": Limits(2, None), "held": 2},
+        {"bot_seen_at": None},
+        {"bot_seen_at": NOW - timedelta(minutes=12)},
+    ],
+)
+def test_every_reason_is_told_in_vietnamese(more: dict[str, Any]) -> None:
+    for reason in explain(Facts(**(WAITING | more)), NOW).reasons:
+        assert Words("en").tell(reason.message) == reason.message
+        assert Words("vi").tell(reason.message) != reason.message
+
+
+def test_values_stay_and_so_does_the_name_of_a_field() -> None:
+    vi = Words("vi")
+    assert vi.tell("too many attempts; wait 30 s") == "quá nhiều lần thử; hãy chờ 30 giây"
+    assert vi.tell("priority: must be a number") == "priority: phải là một số"
+    assert vi.tell("100% new: never heard of it") == "100% new: never heard of it"
+
+
+async def test_a_refusal_in_vietnamese(admin: Page, site: str) -> None:
+    await admin.context.add_cookies([{"name": "opilio_lang", "value": "vi", "url": site}])
+    await admin.goto("/projects/new")
+    await admin.get_by_label("Thương hiệu", exact=True).fill("x")
+    await admin.get_by_role("button", name="Tạo").click()
+    await expect(admin.locator("#h-brand_keywords")).to_contain_text("ít nhất một từ khóa")
+
+
+async def test_a_list_is_a_command_too(admin: Page, opilio: Opilio, site: str) -> None:
+    await add_policy(opilio, "https://a.example/1")
+    await admin.goto("/policies?enabled=no&host=a.example&q='; rm -rf / %23")
+    cli = shlex.split(await admin.locator("#as-cli").text_content() or "")
+    assert cli == [
+        "opilio",
+        "policies",
+        "list",
+        "--disabled",
+        "--host",
+        "a.example",
+        "--search",
+        "'; rm -rf / #",
+    ]
+    curl = shlex.split(await admin.locator("#as-curl").text_content() or "")
+    assert curl[0] == "curl"
+    assert curl[-1].startswith(f"{site}/api/v1/policies?enabled=false&host=a.example&q=%27%3B")
+    answer = await admin.request.get(curl[-1])
+    assert (await answer.json())["success"] is True
+    await admin.goto("/policies?failing=yes")  # the API has no such filter
+    await expect(admin.locator("#as-cli")).to_have_count(0)

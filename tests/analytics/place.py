@@ -246,6 +246,7 @@ class Place:
         self.environment = environment
         self._log = folder / "opilio.log"
         self._process: subprocess.Popen[bytes] | None = None
+        self.deaths: list[str] = []
 
     async def start(self) -> None:
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("OPILIO_")}
@@ -259,6 +260,12 @@ class Place:
             )
         await until(self.wire.listening)
 
+    async def revive(self) -> None:
+        """As a supervisor does: a process that ended because PostgreSQL was away is started again."""
+        if self._process is not None and self._process.poll() is not None:
+            self.deaths.append(self.log)
+            await self.start()
+
     async def kill(self) -> None:
         """Only the process itself: what it started must not outlive it."""
         assert self._process is not None
@@ -270,6 +277,10 @@ class Place:
         assert self._process is not None
         self._process.terminate()
         await asyncio.to_thread(self._process.wait, 20)
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")[-3000:]
 
     async def is_gone(self) -> bool:
         """Whether nothing of the process group lives any longer."""

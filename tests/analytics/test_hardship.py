@@ -79,6 +79,7 @@ async def storm(place: Place, messages: list[bytes], chance: random.Random) -> N
 
 
 async def _more(place: Place, before: int) -> bool:
+    await place.revive()
     return await place.done() > before or await place.wire.waiting() == 0
 
 
@@ -120,8 +121,14 @@ async def test_the_figures_are_exact_whatever_happens(kind, request, s3, server_
         await place.create(PROJECT)
         await place.start()
         await dies_between_commit_and_ack(place, good[0])
-        await storm(place, arriving, chance)
-        await until(lambda: settled(place), 40)
+        try:
+            await storm(place, arriving, chance)
+            await until(lambda: settled(place), 60)
+        except TimeoutError:
+            waiting, state = await place.wire.waiting(), await place.state(PROJECT)
+            pytest.fail(
+                f"{waiting} messages wait, {await place.done()} batches are done, {state}\n{place.log}"
+            )
         await place.stop()
         await until(place.is_gone, 5)
         assert await place.wire.waiting() == 0  # nothing was left unacknowledged either

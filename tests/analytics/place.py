@@ -246,7 +246,6 @@ class Place:
         self.environment = environment
         self._log = folder / "opilio.log"
         self._process: subprocess.Popen[bytes] | None = None
-        self.deaths: list[str] = []
 
     async def start(self) -> None:
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("OPILIO_")}
@@ -260,11 +259,10 @@ class Place:
             )
         await until(self.wire.listening)
 
-    async def revive(self) -> None:
-        """As a supervisor does: a process that ended because PostgreSQL was away is started again."""
-        if self._process is not None and self._process.poll() is not None:
-            self.deaths.append(self.log)
-            await self.start()
+    def must_live(self) -> None:
+        """PostgreSQL may go away: the process waits for it, nobody has to start it again."""
+        assert self._process is not None
+        assert self._process.poll() is None, self.log
 
     async def kill(self) -> None:
         """Only the process itself: what it started must not outlive it."""

@@ -79,7 +79,7 @@ async def storm(place: Place, messages: list[bytes], chance: random.Random) -> N
 
 
 async def _more(place: Place, before: int) -> bool:
-    await place.revive()
+    place.must_live()
     return await place.done() > before or await place.wire.waiting() == 0
 
 

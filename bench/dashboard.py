@@ -86,7 +86,7 @@ insert into post_analytics (post_key, stored_at, id, project_id, job_id, batch_i
     case when i % 4 < 2 then 'brand' else 'competitor' end, 'Brand', now(), now() - random() * interval '90 days', 'https://platform.example/' || i,
     repeat('what somebody said about it ', 5), 'An', 'an' || i % 5000, 900, 1000 + i % 9000, i % 500, i % 30, (array['vi', 'en'])[1 + i % 2],
     array['battery', 'price ' || i % 40, 'thing ' || i % 300], (array['general', 'complaint', 'purchase_intent', 'praise'])[1 + i % 4],
-    (array['negative', 'neutral', 'positive'])[1 + i % 3], random() * 2 - 1, '{{"battery": {{"sentiment": "positive"}}}}', random() * 100,
+    (array['negative', 'neutral', 'positive'])[1 + i % 3], random() * 2 - 1, '{{"battery": {{"sentiment": "positive", "score": 0.8, "mentions": ["pin"]}}}}', random() * 100,
     (array['low', 'low', 'low', 'medium', 'high', 'critical'])[1 + i % 6], now(), 'success'
   from (select i, 'project-' || case when i <= {LARGE} then 1 else 2 + i / 50 % {PROJECTS - 1} end as project from generate_series(1, {POSTS}) i) x;
 insert into post_identity (project, platform, content_id, post_key, stored_at) select project_id, platform, id, post_key, stored_at from post_analytics;

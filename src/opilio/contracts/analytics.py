@@ -14,8 +14,8 @@ class AspectFeeling(msgspec.Struct, kw_only=True):
     """How a post feels about one side of a thing, and the words that speak of it."""
 
     sentiment: str
-    score: float
-    mentions: list[str]
+    score: float | None = None
+    mentions: list[str] = []
 
 
 class ImpactReason(msgspec.Struct, kw_only=True):

@@ -11,7 +11,7 @@ from bench.api import api, load, logins
 from bench.ground import STATES, create_database, fill, opilio_on, run, server
 from bench.report import Table, median
 
-JOBS, ROUNDS, SECONDS = 400_000, 3, 8
+JOBS, ROUNDS, SECONDS = 900_000, 3, 8
 # How many at once: batches from a few bots that keep the server busy, single jobs from many.
 CASES = {"100 jobs a request, 4 bots": (100, 4), "1 job a request, 64 bots": (1, 64)}
 GOALS = {"100 jobs a request, 4 bots": 0.5, "1 job a request, 64 bots": 1.0}

@@ -21,10 +21,14 @@ JOBS = int(os.environ.get("BENCH_JOBS", "1000000"))
 POLICIES = int(os.environ.get("BENCH_POLICIES", "100000"))
 POSTS = int(os.environ.get("BENCH_POSTS", "1000000"))
 HOSTS, BOTS, ROUNDS, GOAL_MS = 2000, 50, 9, 100
-# One project has a fifth of all posts, the others share the rest; posts come in batches of fifty.
-PROJECTS, LARGE = 100, POSTS // 5
-OTHERS = (POSTS - LARGE) // (PROJECTS - 1)
+# One project has a fifth of all posts, one has as many as two hundred keywords bring on two platforms, the others share
+# the rest; posts come in batches of fifty.
+PROJECTS, LARGE, MIDDLE = 100, POSTS // 5, POSTS // 50
+OTHERS = (POSTS - LARGE - MIDDLE) // (PROJECTS - 2)
 WAITING = JOBS // 10
+AFTERWARDS = (
+    "analytics, after its page: "  # reads every post of a huge project; the page does not wait for it
+)
 
 SEED = f"""
 insert into host (name, cooling_until, cooling_reason)
@@ -88,7 +92,7 @@ insert into post_analytics (post_key, stored_at, id, project_id, job_id, batch_i
     array['battery', 'price ' || i % 40, 'thing ' || i % 300], (array['general', 'complaint', 'purchase_intent', 'praise'])[1 + i % 4],
     (array['negative', 'neutral', 'positive'])[1 + i % 3], random() * 2 - 1, '{{"battery": {{"sentiment": "positive", "score": 0.8, "mentions": ["pin"]}}}}', random() * 100,
     (array['low', 'low', 'low', 'medium', 'high', 'critical'])[1 + i % 6], now(), 'success'
-  from (select i, 'project-' || case when i <= {LARGE} then 1 else 2 + i / 50 % {PROJECTS - 1} end as project from generate_series(1, {POSTS}) i) x;
+  from (select i, 'project-' || case when i <= {LARGE} then 1 when i <= {LARGE + MIDDLE} then 2 else 3 + i / 50 % {PROJECTS - 2} end as project from generate_series(1, {POSTS}) i) x;
 insert into post_identity (project, platform, content_id, post_key, stored_at) select project_id, platform, id, post_key, stored_at from post_analytics;
 insert into post_comments (post_key, stored_at, comment_id, text, sentiment, sentiment_score, created_at)
   select post_key, stored_at, 'c', 'so it is', 'neutral', 0, now() from post_analytics where id::int % 5 = 0;
@@ -156,7 +160,10 @@ async def pages(opilio: Opilio) -> dict[str, str]:
         f"analytics, {OTHERS:,} posts": "/analytics/project-77",
         f"analytics, figures of {OTHERS:,} posts": "/analytics/project-77/figures",
         f"analytics, trends of {OTHERS:,} posts": "/analytics/project-77/trends.json",
-        f"analytics, figures of {LARGE:,} posts, afterwards": "/analytics/project-1/figures",
+        f"analytics, figures of {MIDDLE:,} posts": "/analytics/project-2/figures",
+        f"analytics, trends of {MIDDLE:,} posts": "/analytics/project-2/trends.json",
+        f"{AFTERWARDS}figures of {LARGE:,} posts": "/analytics/project-1/figures",
+        f"{AFTERWARDS}trends of {LARGE:,} posts": "/analytics/project-1/trends.json",
         "webhooks": "/webhooks",
         "events": "/events",
         "dead letters": "/dlq",
@@ -194,8 +201,9 @@ async def main() -> None:
             )
             for name, path in (await pages(opilio)).items():
                 best, median = await measure(http, path, app.state.recent.forget)
-                missed = "" if best < GOAL_MS else "   MISSED"
-                print(f"{name:56} {best:8.1f} {median:8.1f}   < {GOAL_MS}{missed}", flush=True)
+                goal = "no goal" if name.startswith(AFTERWARDS) else f"< {GOAL_MS}"
+                missed = "   MISSED" if best >= GOAL_MS and goal != "no goal" else ""
+                print(f"{name:56} {best:8.1f} {median:8.1f}   {goal}{missed}", flush=True)
             live = app.state.live
             times = []
             for _ in range(5):

@@ -1,17 +1,17 @@
 """The typed value history of a URL: what changed, from what, to what."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
+
+import msgspec
 
 Scalar = str | int | float | bool | Decimal | None
 _MOST_FIELDS = 50
 _LONGEST_TEXT = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Values:
+class Values(msgspec.Struct, frozen=True):
     """What a crawl found, reduced to the fields whose history is kept."""
 
     price: Decimal | None = None
@@ -21,8 +21,7 @@ class Values:
     data: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     field: str
     old: Scalar
     new: Scalar

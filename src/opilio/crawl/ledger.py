@@ -18,8 +18,7 @@ from opilio.crawl.submission import Claim
 QUERIES = load_queries("opilio.crawl")
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(msgspec.Struct, frozen=True):
     """A job that ends."""
 
     row: Row
@@ -36,8 +35,7 @@ class Finish:
     answer: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     result_id: UUID
     bot_id: str
     values: Values
@@ -48,8 +46,7 @@ class Result:
     html_blob: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Return:
+class Return(msgspec.Struct, frozen=True):
     """A job that goes back to the queue."""
 
     job_id: UUID
@@ -60,8 +57,7 @@ class Return:
     error_code: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """A line of a job's timeline that its row is about to forget."""
 
     job_id: UUID
@@ -76,8 +72,7 @@ class Step:
     answer: bytes | str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LateResult:
+class LateResult(msgspec.Struct, frozen=True):
     claim: Claim
     reason: str
     submission: Any

@@ -1,7 +1,8 @@
 """What becomes of a job whose lock ended, and of the policy behind it."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+import msgspec
 
 from opilio.backoff import doubling, jittered
 from opilio.contracts.codes import worth_retrying
@@ -11,8 +12,7 @@ from opilio.crawl.job import State, retry_priority
 _NEWEST = 0.2
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(msgspec.Struct, frozen=True):
     """The facts about a held job that decide what comes next."""
 
     base_priority: int
@@ -24,8 +24,7 @@ class Attempt:
     error_rate: float
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """Where the job goes, and what the policy remembers."""
 
     state: State
@@ -41,8 +40,7 @@ class Verdict:
         return self.state is State.PENDING
 
 
-@dataclass(frozen=True, slots=True)
-class Chance:
+class Chance(msgspec.Struct, frozen=True):
     """Jitter: its share, and a number in [0, 1) drawn by the caller, so that rules stay pure."""
 
     share: float

@@ -48,8 +48,7 @@ class Pages(Protocol):
         """Stores a page that is too large for the database and answers its key; None for a small one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What one claim is answered: data for the envelope, or a refusal."""
 
     data: bytes | None = None

@@ -3,7 +3,6 @@
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -22,8 +21,7 @@ _SAID = tuple(name for name in Outcome.__struct_fields__ if name != "lock_token"
 _MOST_DIGITS, _MOST_DECIMALS = 18, 10
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True):
     """A bot says that it holds a job; `digest` is a fingerprint of what it wants to do with it."""
 
     bot_id: str
@@ -32,8 +30,7 @@ class Claim:
     digest: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
+class Submission(msgspec.Struct, frozen=True):
     """One checked submission."""
 
     claim: Claim
@@ -87,19 +84,20 @@ def _price(raw: msgspec.Raw) -> Decimal | None:
         return None
     if not digits[:1].isdigit() and digits[:1] != b"-":
         raise Invalid("price", "must be a number")
-    too_long = Invalid(
-        "price", f"has more than {_MOST_DIGITS} digits, or more than {_MOST_DECIMALS} decimals"
-    )
     try:
         price = Decimal(digits.decode("ascii"))
     except InvalidOperation:  # an exponent beyond what even a decimal can hold
-        raise too_long from None
+        raise _too_long() from None
     if price < 0:
         raise Invalid("price", "must not be negative")
     exponent = int(price.as_tuple().exponent)
     if price.adjusted() >= _MOST_DIGITS or -exponent > _MOST_DECIMALS:
-        raise too_long
+        raise _too_long()
     return abs(price)  # JSON knows a -0, shops do not
+
+
+def _too_long() -> Invalid:
+    return Invalid("price", f"has more than {_MOST_DIGITS} digits, or more than {_MOST_DECIMALS} decimals")
 
 
 def _text(field: str, value: str | None) -> None:
@@ -116,8 +114,7 @@ def _digest(outcome: Outcome) -> bytes:
 # ── against the job ──────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(msgspec.Struct, frozen=True):
     """Where a job stands when a claim comes in."""
 
     state: State
@@ -128,8 +125,7 @@ class Standing:
     answer: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PastLock:
+class PastLock(msgspec.Struct, frozen=True):
     """A lock on the job that ended without ending the job; `taken` if not by the bot itself."""
 
     bot_id: str
@@ -139,20 +135,17 @@ class PastLock:
     answer: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(msgspec.Struct, frozen=True):
     """The bot holds the job: its word counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Repeated:
+class Repeated(msgspec.Struct, frozen=True):
     """The same was said before: it gets the same answer."""
 
     answer: str
 
 
-@dataclass(frozen=True, slots=True)
-class Late:
+class Late(msgspec.Struct, frozen=True):
     """The lock was gone: what was submitted is kept aside, never applied."""
 
     refusal: Refused

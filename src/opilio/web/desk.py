@@ -1,6 +1,7 @@
 """The dispatcher's desk: where requests of many bots meet and become few statements."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 
 from opilio.adapters.postgres import Database
@@ -44,28 +45,30 @@ class Desk:
     async def _submit_together(self, asks: Sequence[list[Submission]]) -> list[list[Answer]]:
         every = [submission for ask in asks for submission in ask]
         answers = await self._settling.submit(every)
-        for submission, answer in zip(every, answers, strict=True):
-            self._note(submission, answer)
+        self._note(every, answers)
         shares, start = [], 0
         for ask in asks:
             shares.append(answers[start : start + len(ask)])
             start += len(ask)
         return shares
 
-    def _note(self, submission: Submission, answer: Answer) -> None:
+    def _note(self, submissions: Sequence[Submission], answers: Sequence[Answer]) -> None:
+        states = Counter(answer.state for answer in answers)
+        metrics.JOBS_DONE.inc(states[State.DONE])
+        metrics.JOBS_FAILED.inc(states[State.FAILED])
+        metrics.JOBS_RETRIED.inc(states[State.PENDING])
+        for submission, answer in zip(submissions, answers, strict=True):
+            self._note_one(submission, answer)
+
+    def _note_one(self, submission: Submission, answer: Answer) -> None:
         bot_id = submission.claim.bot_id
         match answer.state:
             case State.DONE:
                 self._activity.done(bot_id, submission.crawl_duration)
-                metrics.JOBS_DONE.inc()
                 if submission.crawl_duration is not None:
                     metrics.CRAWL_DURATION.observe(submission.crawl_duration)
-            case State.FAILED:
+            case State.FAILED | State.PENDING:
                 self._activity.failed(bot_id)
-                metrics.JOBS_FAILED.inc()
-            case State.PENDING:
-                self._activity.failed(bot_id)
-                metrics.JOBS_RETRIED.inc()
             case _:
                 if answer.refusal is not None and answer.refusal.code == "lock_expired":
                     self._activity.late(bot_id)

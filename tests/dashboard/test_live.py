@@ -4,6 +4,7 @@ import asyncio
 
 import asyncpg
 import pytest
+from playwright.async_api import Page, Route, expect
 
 from opilio.insights.dashboard import Figures, Watched
 from opilio.runtime.bootstrap import Opilio
@@ -54,3 +55,13 @@ async def test_a_database_that_is_away_is_told(opilio: Opilio, monkeypatch: pyte
         beat, _ = await viewer.next()
     assert (beat.pulse, beat.fault) == (None, "connection is closed")
     await live.close()
+
+
+async def test_a_script_that_arrives_late_does_not_keep_the_page_from_living(admin: Page) -> None:
+    async def late(route: Route) -> None:
+        await asyncio.sleep(0.7)
+        await route.continue_()
+
+    await admin.route("**/hx-sse.min.js*", late)
+    await admin.goto("/")
+    await expect(admin.locator("#live-marker")).to_have_text("Live")

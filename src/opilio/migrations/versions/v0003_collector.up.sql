@@ -18,11 +18,9 @@ create table project (
   status               text not null default 'PENDING' check (status in ('PENDING', 'PROCESSING', 'DONE')),
   snapshot             jsonb not null,
   snapshot_version     bigint not null default 0,
-  finished_at          timestamptz,
-  forgotten            boolean not null default false   -- what was counted for it is dropped; its figures stay
+  finished_at          timestamptz
 ) with (fillfactor = 80);
 create index project_recent on project (created_at desc, project_id desc);
-create index project_finished on project (finished_at) where finished_at is not null and not forgotten;
 create index project_unopened on project (created_at) where opened_at is null;
 
 -- A task is recorded before it is sent, and is its own outbox row: open and unsent means that it has to go out.

@@ -18,9 +18,6 @@ create table figure_minute (
 create index job_archive_finished on job_archive using brin (finished_at) with (pages_per_range = 32, autosummarize = on);
 create index result_crawled on result using brin (crawled_at) with (pages_per_range = 32, autosummarize = on);
 
--- The list by priority; the URL has its own index, and policies change rarely.
-create index policy_by_priority on policy (priority desc, policy_id desc) where deleted_at is null;
-
 create table saved_view (
   view_id     uuid primary key default opilio_uuid7(),
   page        text not null,

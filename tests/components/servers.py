@@ -169,10 +169,12 @@ class S3(Server):
     access_key = "opilio-access"
     secret_key = "opilio-secret-key"
     bucket = "opilio"
+    crawl_results = "crawl-results"  # the bucket that crawlers name in their messages
 
     def __init__(self) -> None:
         super().__init__()
-        (self.folder / "data" / self.bucket).mkdir(parents=True)
+        for bucket in (self.bucket, self.crawl_results):
+            (self.folder / "data" / bucket).mkdir(parents=True)
 
     @property
     def url(self) -> str:

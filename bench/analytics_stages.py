@@ -104,7 +104,7 @@ async def through_database(items, workers, together):
     from opilio.adapters.postgres import Database, migrate
     from opilio.adapters.postgres.embedded import EmbeddedPostgres
     from opilio.analytics.processing import BatchProcessor
-    from opilio.analytics.storing import BatchStore
+    from opilio.analytics.store import BatchStore
 
     with tempfile.TemporaryDirectory() as folder:
         server = EmbeddedPostgres(Path(folder) / "postgres")

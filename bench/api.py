@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from opilio.access.entry import Entry
+from opilio.access.credentials import Entry
 from opilio.adapters.postgres import Database
 
 

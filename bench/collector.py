@@ -28,7 +28,7 @@ from opilio.adapters.rabbitmq import RabbitBus
 from opilio.bus import Message, Outgoing
 from opilio.collector.collector import Collector
 from opilio.collector.config import Config
-from opilio.collector.counting import started
+from opilio.collector.tally import started
 from opilio.contracts.projects import ProjectState
 from opilio.contracts.topology import RESULTS, RESULTS_QUEUE, topology
 

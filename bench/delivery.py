@@ -18,12 +18,12 @@ from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.adapters.rabbitmq import RabbitBus
 from opilio.contracts.topology import EVENTS, topology
-from opilio.delivery.posting import Post
-from opilio.delivery.publishing import Publisher
-from opilio.delivery.relay import Relay
-from opilio.delivery.routing import to_broker
-from opilio.delivery.sending import Sender
-from opilio.netguard import parse_allow
+from opilio.delivery.outbox.publish import Publisher
+from opilio.delivery.outbox.relay import Relay
+from opilio.delivery.outbox.routing import to_broker
+from opilio.delivery.webhooks.client import Post
+from opilio.delivery.webhooks.sender import Sender
+from opilio.net.allowed_addresses import parse_allow
 
 MESSAGES = int(os.environ.get("BENCH_MESSAGES", "20000"))
 ENDPOINTS = 10_000

@@ -8,7 +8,7 @@ import time
 
 from bench.ground import create_database, fill, opilio_on, run, server
 from bench.report import Table, percentile
-from opilio.crawl.leasing import Pull
+from opilio.crawl.pull import Pull
 from opilio.runtime.bootstrap import Opilio
 
 SMALL, LARGE, BLOCKED = 10_000, 2_000_000, 500_000

@@ -22,7 +22,7 @@ import httpx2
 import psutil
 import pytest
 
-from opilio.access.entry import Entry
+from opilio.access.credentials import Entry
 from opilio.adapters.postgres import Database
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.contracts.policies import PolicyPatch

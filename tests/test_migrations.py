@@ -96,7 +96,7 @@ from pathlib import Path
 import msgspec
 from opilio.contracts.bot_api import Outcome
 from opilio.contracts.policies import PolicyInput
-from opilio.crawl.leasing import Pull
+from opilio.crawl.pull import Pull
 from opilio.crawl.politeness import Limits
 from opilio.crawl.submission import parse
 from opilio.runtime.bootstrap import open_opilio

@@ -4,7 +4,7 @@ import pytest
 
 from opilio.adapters.buckets import Buckets
 from opilio.analytics.processing import BatchProcessor
-from opilio.analytics.storing import BatchStore
+from opilio.analytics.store import BatchStore
 
 
 @pytest.fixture

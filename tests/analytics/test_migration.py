@@ -6,7 +6,7 @@ import pytest
 from opilio.adapters.postgres import migrate
 from opilio.analytics.batch import analyse_batch
 from opilio.analytics.message import read_message
-from opilio.runtime.analytics import _keeper
+from opilio.runtime.roles.analytics import _keeper
 from opilio.runtime.settings import load_settings
 from tests.analytics.batches import body, event, failed, post
 

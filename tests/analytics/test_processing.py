@@ -11,7 +11,7 @@ import zstandard
 from opilio.adapters.buckets import Buckets, Missing
 from opilio.analytics.processing import Again, BatchProcessor, Done, NotMine, Poison, ProcessingOptions
 from opilio.analytics.stages.document import Intent
-from opilio.analytics.storing import BatchStore
+from opilio.analytics.store import BatchStore
 from opilio.contracts.codes import ErrorCode
 from tests.analytics.batches import body, event, failed, post
 

@@ -10,7 +10,7 @@ from opilio.bot.reference.chromium import find_browser, required_browser
 from opilio.demo import demo_policies, serving_shop
 from opilio.demo.catalogue import product
 from opilio.loopback import Reply
-from opilio.netguard import parse_allow
+from opilio.net.allowed_addresses import parse_allow
 from tests.bot.testkit import HTML, Site, code_of, job
 
 DRAWN = """<html><body><h1>Wait</h1><script>

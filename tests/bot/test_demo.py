@@ -12,7 +12,7 @@ from opilio.bot.reference import Options, reference_bot
 from opilio.demo import DEMO_LABELS, demo_policies, serving_shop
 from opilio.demo.catalogue import PRODUCTS, product, quote
 from opilio.demo.shop import page
-from opilio.netguard import parse_allow
+from opilio.net.allowed_addresses import parse_allow
 
 NOW = 1_800_000_000.0
 POLICIES = {policy["url"].rpartition("/")[2]: policy for policy in demo_policies("http://127.0.0.1:1")}

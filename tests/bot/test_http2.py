@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from opilio.bot.reference.guard import GuardedTransport
-from opilio.netguard import parse_allow
+from opilio.net.allowed_addresses import parse_allow
 
 APP = """
 async def app(scope, receive, send):

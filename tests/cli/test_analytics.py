@@ -6,7 +6,7 @@ import pyarrow.parquet
 
 from opilio.adapters.buckets import Buckets
 from opilio.analytics.processing import BatchProcessor
-from opilio.analytics.storing import BatchStore
+from opilio.analytics.store import BatchStore
 from opilio.contracts.projects import ProjectInput
 from tests.analytics.batches import body, event, failed, post
 

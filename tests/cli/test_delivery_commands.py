@@ -15,8 +15,8 @@ import pytest
 from standardwebhooks import Webhook
 
 from opilio.adapters.postgres import Database
-from opilio.delivery.relay import Relay
-from opilio.delivery.routing import to_broker
+from opilio.delivery.outbox.relay import Relay
+from opilio.delivery.outbox.routing import to_broker
 
 
 class Receiver(ThreadingHTTPServer):

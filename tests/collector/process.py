@@ -13,7 +13,7 @@ from opilio.collector.config import Config
 from opilio.contracts.topology import topology
 from opilio.delivery.progress import ProgressReports
 from opilio.errors import Unavailable
-from opilio.netguard import parse_allow
+from opilio.net.allowed_addresses import parse_allow
 
 
 async def connected(amqp_url: str) -> RabbitBus:

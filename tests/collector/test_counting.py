@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opilio.collector import counting
+from opilio.collector import tally as counting
 from opilio.collector.result import Analysis
 from opilio.contracts.projects import ProjectState
 from tests.collector.samples import NOW, a_failure, a_result

@@ -17,11 +17,11 @@ from opilio.collector.collector import open_projects
 from opilio.collector.config import Config
 from opilio.contracts.projects import ProjectInput
 from opilio.contracts.topology import RESULTS, topology
-from opilio.delivery.posting import Post
 from opilio.delivery.progress import ProgressRelease, ProgressReports
-from opilio.delivery.sending import Sender
+from opilio.delivery.webhooks.client import Post
+from opilio.delivery.webhooks.sender import Sender
 from opilio.errors import Unavailable
-from opilio.netguard import parse_allow
+from opilio.net.allowed_addresses import parse_allow
 from tests.collector.samples import analyzed, encoded, v2
 from tests.collector.world import QUICK, clean_redis, purge, running, until
 from tests.delivery.receiver import Receiver

@@ -9,10 +9,10 @@ import pytest
 from opilio.adapters.postgres import migrate
 from opilio.bus import Ack, DeadLetter, Message, Retry
 from opilio.collector.collector import open_projects
-from opilio.collector.forgetting import Forgetting
 from opilio.collector.intake import Intake
-from opilio.collector.postgres_state import PostgresState
-from opilio.collector.telling import Telling
+from opilio.collector.progress_reports import Telling
+from opilio.collector.retention import Forgetting
+from opilio.collector.state.postgres import PostgresState
 from opilio.contracts.projects import ProjectInput
 from opilio.errors import Unavailable
 from tests.collector.samples import analyzed, encoded, v2

@@ -8,9 +8,9 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from opilio.collector import counting
-from opilio.collector.counting import Tally
+from opilio.collector import tally as counting
 from opilio.collector.state import Counted
+from opilio.collector.tally import Tally
 from opilio.contracts.projects import ProjectState
 
 

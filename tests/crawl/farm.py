@@ -14,10 +14,10 @@ from opilio.adapters.postgres import Database
 from opilio.clock import FixedClock
 from opilio.contracts.bot_api import Outcome, PullAnswer, PulledJob
 from opilio.contracts.policies import PolicyInput, PolicyPatch
-from opilio.crawl.leasing import Pull
 from opilio.crawl.policies import Draft
-from opilio.crawl.settling import Answer
+from opilio.crawl.pull import Pull
 from opilio.crawl.submission import Claim, Submission, parse
+from opilio.crawl.submit import Answer
 from opilio.runtime.bootstrap import Opilio
 
 AUDIT = (Path(__file__).parent / "audit.sql").read_text()

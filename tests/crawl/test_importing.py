@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from opilio.contracts.policies import ImportRow, PolicyInput, PolicyPatch
-from opilio.crawl.exporting import write_csv, write_jsonl
-from opilio.crawl.importing import FIELDS, import_rows, read_csv, read_jsonl, read_sitemap, read_urls
+from opilio.crawl.export_policies import write_csv, write_jsonl
+from opilio.crawl.import_policies import FIELDS, import_rows, read_csv, read_jsonl, read_sitemap, read_urls
 from opilio.crawl.policies import Draft, checked
 from opilio.errors import Invalid
 

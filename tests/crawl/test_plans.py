@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from opilio.crawl.ledger import QUERIES
+from opilio.crawl.lock_end import QUERIES
 from opilio.crawl.politeness import Limits
 from tests.crawl.farm import Farm
 

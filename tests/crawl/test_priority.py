@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from opilio.adapters.postgres import Database
 from opilio.clock import FixedClock
 from opilio.crawl.priority import Bands, History, Rules, choose_queue, overdue, score
-from opilio.crawl.scheduling import Scheduling
+from opilio.crawl.schedule import Scheduling
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ import asyncio
 from datetime import timedelta
 from uuid import UUID
 
-from opilio.crawl.leasing import Pull
+from opilio.crawl.pull import Pull
 from tests.crawl.farm import Farm, FarmMaker
 
 

@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from opilio.crawl.acting import Acted
+from opilio.crawl.operator_actions import Acted
 from tests.crawl.farm import Farm, refused, said
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from opilio.crawl.url import MAX_LENGTH, domain_name, normalise
 from opilio.errors import Invalid
-from opilio.netguard import AllowList, parse_allow
+from opilio.net.allowed_addresses import AllowList, parse_allow
 
 NOBODY = AllowList()
 EVERYTHING = AllowList(everything=True)

@@ -14,8 +14,8 @@ from opilio.contracts.projects import ProjectInput
 from opilio.contracts.topology import RESULTS
 from opilio.crawler.author import Item
 from opilio.crawler.simulator import Calm, Platform, SimulatedCrawler, Troubles
-from opilio.runtime import analytics, collector, delivery
 from opilio.runtime.bootstrap import Opilio, open_bus
+from opilio.runtime.roles import analytics, collector, delivery
 
 BUCKET = "crawl-data"
 

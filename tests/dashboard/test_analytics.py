@@ -9,8 +9,8 @@ from opilio.contracts.analytics import Voice
 from opilio.contracts.projects import ProjectInput
 from opilio.runtime.bootstrap import Opilio
 from opilio.web.dashboard.analytics import voices
-from opilio.web.dashboard.recent import Recent
 from opilio.web.dashboard.render import web_link
+from opilio.web.dashboard.single_flight import Recent
 from tests.dashboard.listening import EvilPlatform, fill_projects, finished, listening
 from tests.dashboard.test_safety import EVIL, hacked
 

@@ -10,8 +10,8 @@ from opilio.insights.dashboard import PolicyFilter, Pulse, QueueState, Span
 from opilio.insights.rollup import Rollup
 from opilio.runtime.bootstrap import Opilio
 from opilio.web.dashboard.diagram import draw
+from opilio.web.dashboard.i18n import Words
 from opilio.web.dashboard.problems import problems
-from opilio.web.dashboard.words import Words
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ENDED = """insert into job_archive (job_id, policy_id, host_id, queue, status, priority, base_priority, retry_count, max_retries, run_at,

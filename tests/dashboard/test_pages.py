@@ -9,7 +9,7 @@ from babel.messages.pofile import read_po
 from playwright.async_api import Browser, Page, expect
 
 from opilio.runtime.bootstrap import Opilio
-from opilio.web.dashboard import words
+from opilio.web.dashboard import i18n as words
 from tests.dashboard.catalogue import texts
 from tests.dashboard.conftest import log_in
 from tests.dashboard.screenshots import addresses

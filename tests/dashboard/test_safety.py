@@ -104,7 +104,7 @@ POSTS = [
 
 
 async def test_the_list_of_forms_is_whole() -> None:
-    from opilio.web.dashboard.serving import dashboard_routes
+    from opilio.web.dashboard.routes import dashboard_routes
 
     known = {
         path.replace("{id:str}", "{id}")

@@ -10,7 +10,7 @@ from playwright.async_api import Page, expect
 from opilio.crawl.politeness import Limits
 from opilio.insights.why import Facts, explain
 from opilio.runtime.bootstrap import Opilio
-from opilio.web.dashboard.words import Words
+from opilio.web.dashboard.i18n import Words
 from tests.dashboard.conftest import add_policy
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

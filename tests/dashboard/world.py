@@ -9,12 +9,12 @@ from opilio.adapters.postgres.queries import parse_statement
 from opilio.contracts.policies import PolicyInput
 from opilio.contracts.webhooks import EndpointCreate
 from opilio.crawl.politeness import Limits
-from opilio.delivery.posting import Post
-from opilio.delivery.relay import Relay
-from opilio.delivery.routing import to_broker
-from opilio.delivery.sending import Sender
+from opilio.delivery.outbox.relay import Relay
+from opilio.delivery.outbox.routing import to_broker
+from opilio.delivery.webhooks.client import Post
+from opilio.delivery.webhooks.sender import Sender
 from opilio.insights.rollup import Rollup
-from opilio.netguard import parse_allow
+from opilio.net.allowed_addresses import parse_allow
 from opilio.runtime.bootstrap import Opilio
 from tests.dashboard.listening import fill_projects
 from tests.delivery.receiver import Receiver, Reply

@@ -17,10 +17,10 @@ import pytest
 from opilio.adapters.rabbitmq import RabbitBus
 from opilio.bus import Ack, Message
 from opilio.contracts.topology import RESULTS, RESULTS_QUEUE, topology
-from opilio.delivery.posting import Post
-from opilio.delivery.relay import Relay
-from opilio.delivery.routing import to_broker
-from opilio.delivery.sending import Sender
+from opilio.delivery.outbox.relay import Relay
+from opilio.delivery.outbox.routing import to_broker
+from opilio.delivery.webhooks.client import Post
+from opilio.delivery.webhooks.sender import Sender
 from opilio.errors import Unavailable
 from tests.delivery.receiver import Receiver, Reply
 from tests.delivery.world import ANYWHERE, World

@@ -11,7 +11,7 @@ import pytest
 from opilio.contracts.catalog import EVENT_TYPES
 from opilio.contracts.topology import topology
 from opilio.delivery.asyncapi import document
-from opilio.delivery.samples import sample
+from opilio.delivery.webhooks.samples import sample
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "events"

@@ -10,9 +10,9 @@ from opilio.adapters.rabbitmq import RabbitBus
 from opilio.bus import Ack, DeadLetter, Message
 from opilio.contracts.topology import RESULTS_QUEUE, topology
 from opilio.delivery.dead_letters import DeadLetterIndex
-from opilio.delivery.posting import Post
-from opilio.delivery.publishing import Publisher
+from opilio.delivery.outbox.publish import Publisher
 from opilio.delivery.role import DeliveryRole
+from opilio.delivery.webhooks.client import Post
 from opilio.errors import Conflict, NotFound
 from tests.delivery.receiver import Receiver, Reply
 from tests.delivery.world import ANYWHERE, World

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from opilio.delivery.posting import Post
+from opilio.delivery.webhooks.client import Post
 from tests.components.servers import free_port
 from tests.delivery.world import ANYWHERE, World
 
@@ -34,7 +34,7 @@ async def test_the_example_verifies_what_is_sent(db):
 
 
 async def test_the_example_refuses_what_somebody_else_signed(db):
-    from opilio.delivery.signature import new_secret
+    from opilio.delivery.webhooks.signature import new_secret
 
     port = free_port()
     async with Post(ANYWHERE) as post:

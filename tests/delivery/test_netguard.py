@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opilio import guarded_http
-from opilio.guarded_http import GuardedBackend
-from opilio.netguard import AllowList, is_public, literal_address, parse_allow
+from opilio.net import guarded_connect as guarded_http
+from opilio.net.allowed_addresses import AllowList, is_public, literal_address, parse_allow
+from opilio.net.guarded_connect import GuardedBackend
 
 PRIVATE = [
     "0.0.0.0", "10.1.2.3", "100.64.0.1", "100.127.255.255", "127.0.0.1", "127.255.0.9", "169.254.169.254",

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from opilio.contracts.webhooks import ReplayRequest
-from opilio.delivery.posting import Post
 from opilio.delivery.progress import ProgressRelease, ProgressReports
+from opilio.delivery.webhooks.client import Post
 from opilio.errors import Invalid
 from tests.delivery.receiver import Receiver, Reply
 from tests.delivery.world import ANYWHERE, World

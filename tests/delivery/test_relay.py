@@ -11,11 +11,11 @@ from opilio.adapters.postgres import load_queries, migrate
 from opilio.adapters.rabbitmq import RabbitBus
 from opilio.bus import Ack, Message, Outgoing, Unroutable
 from opilio.contracts.topology import topology
-from opilio.delivery import backlog
-from opilio.delivery.posting import Post
-from opilio.delivery.publishing import Publisher
-from opilio.delivery.relay import Relay
-from opilio.delivery.routing import to_broker, to_local_bus
+from opilio.delivery.outbox import backlog
+from opilio.delivery.outbox.publish import Publisher
+from opilio.delivery.outbox.relay import Relay
+from opilio.delivery.outbox.routing import to_broker, to_local_bus
+from opilio.delivery.webhooks.client import Post
 from tests.delivery.world import ANYWHERE, World
 
 

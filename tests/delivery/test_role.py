@@ -8,11 +8,11 @@ import pytest
 
 from opilio.adapters.local_bus import LocalBus
 from opilio.contracts.topology import topology
-from opilio.delivery import backlog
-from opilio.delivery.events import Events
-from opilio.delivery.posting import Post
-from opilio.delivery.pruning import Pruning, Retention
+from opilio.delivery.outbox import backlog
+from opilio.delivery.outbox.event_log import Events
+from opilio.delivery.outbox.retention import Pruning, Retention
 from opilio.delivery.role import DeliveryRole
+from opilio.delivery.webhooks.client import Post
 from opilio.errors import Invalid, NotFound
 from tests.delivery.receiver import Receiver, Reply
 from tests.delivery.world import ANYWHERE, World

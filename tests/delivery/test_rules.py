@@ -12,9 +12,9 @@ from standardwebhooks import Webhook
 
 from opilio.bus import DeadLetter, Retry, after_exception, standard_headers, topic_regex
 from opilio.contracts.topology import task_queue, topology
-from opilio.delivery import filters, retry, signature
-from opilio.delivery.event import envelope
-from opilio.delivery.health import (
+from opilio.delivery.outbox.envelope import envelope
+from opilio.delivery.webhooks import filters, retry, signature
+from opilio.delivery.webhooks.health import (
     FAILURES_BEFORE_COOLING,
     LONGEST_COOLING,
     PAUSED_AFTER,

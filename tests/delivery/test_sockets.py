@@ -8,11 +8,11 @@ from contextlib import suppress
 import httpcore2
 import pytest
 
-from opilio.delivery import posting
-from opilio.delivery.posting import Post
-from opilio.guarded_http import GuardedBackend
-from opilio.netguard import parse_allow
-from opilio.sockets import connect
+from opilio.delivery.webhooks import client as posting
+from opilio.delivery.webhooks.client import Post
+from opilio.net.allowed_addresses import parse_allow
+from opilio.net.guarded_connect import GuardedBackend
+from opilio.net.tcp import connect
 
 ALLOW = parse_allow("127.0.0.0/8")
 

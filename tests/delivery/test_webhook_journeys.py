@@ -8,8 +8,8 @@ import pytest
 from standardwebhooks import WebhookVerificationError
 
 from opilio.contracts.webhooks import EndpointPatch, ReplayRequest, SecretRotation
-from opilio.delivery import signature
-from opilio.delivery.posting import Post
+from opilio.delivery.webhooks import signature
+from opilio.delivery.webhooks.client import Post
 from opilio.errors import Invalid, NotFound
 from tests.delivery.receiver import Receiver, Reply
 from tests.delivery.world import ANYWHERE, World, number
@@ -311,8 +311,8 @@ async def test_a_secret_of_ones_own_is_taken(world, receiver):
 
 async def test_private_addresses_are_refused_when_made_and_when_connected_to(db, receiver):
     from opilio.contracts.webhooks import EndpointCreate
-    from opilio.delivery.endpoints import Webhooks
-    from opilio.netguard import PUBLIC_ONLY
+    from opilio.delivery.webhooks.endpoints import Webhooks
+    from opilio.net.allowed_addresses import PUBLIC_ONLY
 
     with pytest.raises(Invalid, match="private or reserved"):
         await Webhooks(db).create(EndpointCreate(url=receiver.url(), events=["*"]))

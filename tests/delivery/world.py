@@ -7,12 +7,12 @@ import msgspec
 from opilio.adapters.postgres import Database
 from opilio.clock import FixedClock
 from opilio.contracts.webhooks import EndpointCreate
-from opilio.delivery.endpoints import Webhooks
-from opilio.delivery.posting import Post
-from opilio.delivery.relay import Relay
-from opilio.delivery.routing import to_broker
-from opilio.delivery.sending import Sender
-from opilio.netguard import parse_allow
+from opilio.delivery.outbox.relay import Relay
+from opilio.delivery.outbox.routing import to_broker
+from opilio.delivery.webhooks.client import Post
+from opilio.delivery.webhooks.endpoints import Webhooks
+from opilio.delivery.webhooks.sender import Sender
+from opilio.net.allowed_addresses import parse_allow
 
 ANYWHERE = parse_allow("true")
 

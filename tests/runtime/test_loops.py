@@ -5,8 +5,8 @@ import contextlib
 
 import pytest
 
+from opilio.loop import Loop, run_loops
 from opilio.runtime import metrics
-from opilio.runtime.loops import Loop, run_loops
 
 
 @contextlib.asynccontextmanager

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from opilio.errors import Unavailable
+from opilio.runtime.instance_file import announced, find_running, url_of
 from opilio.runtime.processes import hold_directory, holder_of_port, require_free_port
 from opilio.runtime.settings import load_settings
-from opilio.runtime.state import announced, find_running, url_of
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import pytest
 
 from opilio.clock import FixedClock
 from opilio.contracts.policies import PolicyInput
-from opilio.crawl.leasing import Pull
+from opilio.crawl.pull import Pull
 from opilio.runtime.bootstrap import Opilio, wire
-from opilio.runtime.scheduler import WORK, Rounds, scheduler_loops, serve
+from opilio.runtime.roles.scheduler import WORK, Rounds, scheduler_loops, serve
 
 
 @pytest.fixture

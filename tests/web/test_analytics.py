@@ -10,7 +10,7 @@ import pytest
 
 from opilio.adapters.buckets import Buckets
 from opilio.analytics.processing import BatchProcessor
-from opilio.analytics.storing import BatchStore
+from opilio.analytics.store import BatchStore
 from opilio.web.api.analytics import ANALYTICS
 from opilio.web.openapi import document
 from tests.analytics.batches import body, event, failed, post

@@ -15,7 +15,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from opilio.access.entry import Entry
+from opilio.access.credentials import Entry
 from opilio.adapters.postgres import Database
 from opilio.web.openapi import document
 from tests.conftest import TEMPLATE, database_at

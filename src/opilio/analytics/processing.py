@@ -16,7 +16,7 @@ from opilio.adapters.buckets import Buckets, Missing
 from opilio.analytics.batch import BatchRows, analyse_batch
 from opilio.analytics.body import TooLarge, read_body, split_items
 from opilio.analytics.message import Inbound, Unreadable, read_message
-from opilio.analytics.storing import BatchStore
+from opilio.analytics.store import BatchStore
 from opilio.backoff import doubling
 from opilio.errors import Unavailable
 

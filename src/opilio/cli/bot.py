@@ -106,7 +106,7 @@ def _queues(text: str) -> list[Any]:
 
 def _options(allow_private: str, browser: str | None, user_agent: str | None, *, raw_html: bool) -> Any:
     from opilio.bot.reference import Options
-    from opilio.netguard import parse_allow
+    from opilio.net.allowed_addresses import parse_allow
 
     try:
         allow = parse_allow(allow_private)

@@ -50,7 +50,7 @@ def expire(json: Json = False) -> None:
 
 
 async def _round(name: str) -> Any:
-    from opilio.runtime.scheduler import Rounds
+    from opilio.runtime.roles.scheduler import Rounds
 
     async with open_opilio_for_cli() as opilio:
         return await getattr(Rounds(opilio), name)()
@@ -150,7 +150,7 @@ def _act(action: str, ids: Sequence[str], json: bool) -> None:
 async def _acted(action: str, ids: Sequence[str]) -> list[Any]:
     from opilio.contracts.envelope import ErrorBody
     from opilio.contracts.management import ActionRow
-    from opilio.runtime.scheduler import WORK
+    from opilio.runtime.roles.scheduler import WORK
 
     wanted = [words.uuid(text) for text in ids]
     async with open_opilio_for_cli() as opilio:

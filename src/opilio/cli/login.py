@@ -18,7 +18,7 @@ def login(name: Annotated[str, typer.Option(help="The operator.")] = "admin", js
 
 
 async def _link(name: str) -> str:
-    from opilio.runtime.state import find_running, url_of
+    from opilio.runtime.instance_file import find_running, url_of
 
     wanted = settings()
     running = find_running(wanted.data_dir)

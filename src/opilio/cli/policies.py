@@ -17,7 +17,7 @@ from opilio.cli.output import Cursor, Json, JsonLines, Limit, note, print_page, 
 
 if TYPE_CHECKING:
     from opilio.contracts.policies import ImportRow, Policy
-    from opilio.crawl.importing import Reading
+    from opilio.crawl.import_policies import Reading
 
 app = typer.Typer(no_args_is_help=True, help="What is crawled, and how often.")
 
@@ -154,7 +154,7 @@ def _kind(file: Path) -> Source:
 
 
 async def _import(file: Path, kind: Source) -> "list[ImportRow]":
-    from opilio.crawl.importing import import_rows
+    from opilio.crawl.import_policies import import_rows
 
     with _opened(file) as source, _progress(source) as readable:
         async with open_opilio_for_cli() as opilio:
@@ -194,7 +194,7 @@ def _progress(source: BinaryIO) -> Iterator[BinaryIO]:
 
 
 def _readings(source: BinaryIO, kind: Source) -> "Iterable[Reading]":
-    from opilio.crawl import importing
+    from opilio.crawl import import_policies as importing
 
     if kind is Source.SITEMAP:
         return importing.read_sitemap(source.read())
@@ -241,7 +241,7 @@ def export(
 
 
 async def _export(kind: Target, output: Path | None) -> None:
-    from opilio.crawl.exporting import write_csv, write_jsonl
+    from opilio.crawl.export_policies import write_csv, write_jsonl
 
     with output.open("w", encoding="utf-8", newline="") if output else _stdout() as file:
         empty = True

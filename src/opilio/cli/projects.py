@@ -131,7 +131,7 @@ async def _bars(projects: Any, project_id: str) -> None:
 async def _progress(projects: Any, project_id: str) -> "Progress":
     from datetime import UTC, datetime
 
-    from opilio.collector.counting import progress
+    from opilio.collector.tally import progress
 
     return progress(project_id, await projects.state(project_id), datetime.now(UTC))
 

@@ -49,7 +49,7 @@ def _run_here(wanted: "Settings", names: list[str]) -> None:
     import uvloop
 
     from opilio.runtime.roles import available
-    from opilio.runtime.running import run_roles
+    from opilio.runtime.run_roles import run_roles
 
     missing = [name for name in names if name not in available()]
     if missing:
@@ -64,7 +64,7 @@ def _run_workers(wanted: "Settings", names: list[str]) -> None:
     import tempfile
     from pathlib import Path
 
-    from opilio.runtime.counters import share_counters
+    from opilio.runtime.metrics_dir import share_counters
 
     if names != ["api"]:
         raise OpilioError(
@@ -72,6 +72,6 @@ def _run_workers(wanted: "Settings", names: list[str]) -> None:
         )
     with tempfile.TemporaryDirectory(prefix="opilio-metrics-") as folder:
         share_counters(Path(folder))
-        from opilio.runtime.serving import serve_workers  # only now: its import decides where is counted
+        from opilio.runtime.http_server import serve_workers  # only now: its import decides where is counted
 
         serve_workers(wanted)

@@ -12,13 +12,13 @@ from opilio.adapters.postgres import Database
 from opilio.bus import Bus
 from opilio.collector.config import Config
 from opilio.collector.dispatch import Dispatch
-from opilio.collector.forgetting import Forgetting
 from opilio.collector.intake import Intake
-from opilio.collector.postgres_state import PostgresState
+from opilio.collector.progress_reports import Report, Telling
 from opilio.collector.projects import Projects
-from opilio.collector.sending import CHANNEL, Sender
+from opilio.collector.retention import Forgetting
+from opilio.collector.send_tasks import CHANNEL, Sender
 from opilio.collector.state import StateStore
-from opilio.collector.telling import Report, Telling
+from opilio.collector.state.postgres import PostgresState
 from opilio.collector.watchdog import Watchdog
 from opilio.contracts.topology import INBOUND_QUEUE, RESULTS_QUEUE
 
@@ -32,7 +32,7 @@ def open_state(database: Database, redis_url: str | None) -> StateStore:
     """Redis where there is one, else PostgreSQL."""
     if redis_url is None:
         return PostgresState(database)
-    from opilio.collector.redis_state import RedisState  # noqa: PLC0415 - a deployment without Redis never needs it
+    from opilio.collector.state.redis import RedisState  # noqa: PLC0415 - a deployment without Redis never needs it
 
     return RedisState.connect(redis_url)
 

@@ -15,14 +15,15 @@ import structlog
 from opilio.adapters.postgres import Database
 from opilio.bus import Ack, DeadLetter, Message, Retry, Verdict, after_exception
 from opilio.coalesce import Coalescer
-from opilio.collector import counting, measures
+from opilio.collector import metrics as measures
+from opilio.collector import tally as counting
 from opilio.collector.config import Config
-from opilio.collector.counting import Tally
 from opilio.collector.formats import Envelope, Read, Unreadable, read
-from opilio.collector.ledger import Ledger
 from opilio.collector.result import Result
 from opilio.collector.state import Counted, StateStore
+from opilio.collector.tally import Tally
 from opilio.collector.task import Decision, Effect
+from opilio.collector.tasks import Ledger
 from opilio.errors import Unavailable
 
 log = structlog.get_logger(__name__)

@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from opilio.collector import counting
+from opilio.collector import tally as counting
 from opilio.collector.config import Config
-from opilio.collector.counting import Tally
 from opilio.collector.result import Result, retryable
+from opilio.collector.tally import Tally
 
 
 class State(StrEnum):

@@ -9,10 +9,10 @@ import msgspec
 
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.bus import Bus, Outgoing
-from opilio.collector import measures
+from opilio.collector import metrics as measures
 from opilio.collector.config import Config
-from opilio.collector.postgres_state import sql
 from opilio.collector.result import TIMEOUT
+from opilio.collector.state.postgres import sql
 from opilio.contracts.collector import FlatResult
 
 CURSOR = "timeout"  # a real answer that comes after all is another result

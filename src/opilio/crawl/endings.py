@@ -8,7 +8,7 @@ from opilio.adapters.postgres import Row
 from opilio.contracts import events
 from opilio.crawl.history import Values
 from opilio.crawl.job import State
-from opilio.crawl.ledger import Ledger, Return, Step
+from opilio.crawl.lock_end import Ledger, Return, Step
 from opilio.crawl.retry import Attempt, Verdict
 from opilio.crawl.submission import Submission
 

@@ -2,7 +2,7 @@
 
 from opilio.adapters.postgres import Database
 from opilio.clock import Clock
-from opilio.crawl.ledger import QUERIES
+from opilio.crawl.lock_end import QUERIES
 from opilio.crawl.politeness import Limits
 from opilio.crawl.url import domain_name
 from opilio.errors import Invalid

@@ -15,11 +15,11 @@ from opilio.adapters.postgres import Database, Row, Session
 from opilio.clock import Clock
 from opilio.contracts.policies import ImportRow, PolicyInput, PolicyPatch
 from opilio.crawl import policy as rules
-from opilio.crawl.ledger import QUERIES
+from opilio.crawl.lock_end import QUERIES
 from opilio.crawl.priority import choose_queue
 from opilio.crawl.url import CrawlUrl, normalise
 from opilio.errors import Conflict, Invalid, NotFound
-from opilio.netguard import AllowList
+from opilio.net.allowed_addresses import AllowList
 
 
 @dataclass(frozen=True, slots=True)

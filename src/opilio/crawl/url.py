@@ -7,7 +7,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import idna
 
 from opilio.errors import Invalid
-from opilio.netguard import Address, AllowList, literal_address
+from opilio.net.allowed_addresses import Address, AllowList, literal_address
 
 MAX_LENGTH = 2048
 _DEFAULT_PORT = {"http": 80, "https": 443}

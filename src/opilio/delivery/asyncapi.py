@@ -21,7 +21,7 @@ from opilio.contracts.items import CollectedItem, ItemComment
 from opilio.contracts.projects import ProjectCreated
 from opilio.contracts.topology import DEAD_LETTERS, EVENTS, Binding, Queue, Topology, topology
 from opilio.contracts.webhooks import WEBHOOK_TEST
-from opilio.delivery.samples import sample
+from opilio.delivery.webhooks.samples import sample
 
 Json = dict[str, Any]
 _AMQP = "0.3.0"

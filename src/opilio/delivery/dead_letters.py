@@ -11,7 +11,7 @@ from opilio.bus import Ack, Bus, Consumer, Message, Outgoing, Verdict
 from opilio.contracts.topology import DEAD_LETTER_INDEX, Topology
 from opilio.contracts.webhooks import DeadLetter, Page
 from opilio.delivery.cursor import page_of, parse_uuid
-from opilio.delivery.routing import UNROUTABLE_QUEUE, WEBHOOKS_QUEUE, Parcel, Route, sql
+from opilio.delivery.outbox.routing import UNROUTABLE_QUEUE, WEBHOOKS_QUEUE, Parcel, Route, sql
 from opilio.errors import Conflict, NotFound
 
 Forget: TypeAlias = Callable[[str, str], Awaitable[bool]]

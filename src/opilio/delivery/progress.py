@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 from opilio.adapters.postgres import Database, Session
 from opilio.clock import Clock
-from opilio.delivery import address, signature
 from opilio.delivery.loop import Loop
-from opilio.delivery.routing import sql
-from opilio.netguard import PUBLIC_ONLY, AllowList
+from opilio.delivery.outbox.routing import sql
+from opilio.delivery.webhooks import address, signature
+from opilio.net.allowed_addresses import PUBLIC_ONLY, AllowList
 
 CHANNEL = "opilio_progress"
 PACE = timedelta(seconds=1)

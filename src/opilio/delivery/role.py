@@ -10,14 +10,14 @@ from opilio.adapters.postgres import Database
 from opilio.adapters.rabbitmq import RabbitBus
 from opilio.contracts.topology import Topology
 from opilio.delivery.dead_letters import DeadLetterIndex, DeadLetters
-from opilio.delivery.posting import Post
+from opilio.delivery.outbox.publish import Publisher
+from opilio.delivery.outbox.relay import Relay
+from opilio.delivery.outbox.retention import Pruning, Retention
+from opilio.delivery.outbox.routing import Route, to_broker, to_local_bus
 from opilio.delivery.progress import ProgressRelease
-from opilio.delivery.pruning import Pruning, Retention
-from opilio.delivery.publishing import Publisher
-from opilio.delivery.relay import Relay
-from opilio.delivery.routing import Route, to_broker, to_local_bus
-from opilio.delivery.sending import Sender
-from opilio.netguard import PUBLIC_ONLY, AllowList
+from opilio.delivery.webhooks.client import Post
+from opilio.delivery.webhooks.sender import Sender
+from opilio.net.allowed_addresses import PUBLIC_ONLY, AllowList
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from opilio.adapters.postgres import Database, Row, load_queries
-from opilio.collector import counting
+from opilio.collector import tally as counting
 from opilio.contracts.management import Page
 from opilio.contracts.projects import Project, ProjectState, ProjectWarning, TaskRow
 from opilio.errors import Invalid, NotFound

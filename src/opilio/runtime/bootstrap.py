@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from opilio.access.entry import Entry
+from opilio.access.credentials import Entry
 from opilio.adapters.blobs import PageStore, open_store
 from opilio.adapters.local_bus import LocalBus
 from opilio.adapters.postgres import Database, migrate
@@ -14,18 +14,18 @@ from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.clock import Clock
 from opilio.collector.collector import open_projects
 from opilio.collector.projects import Projects
-from opilio.crawl.acting import Acting
 from opilio.crawl.hosts import Hosts
-from opilio.crawl.leasing import Leasing
+from opilio.crawl.operator_actions import Acting
 from opilio.crawl.policies import Policies
+from opilio.crawl.pull import Leasing
 from opilio.crawl.retention import Retention
-from opilio.crawl.scheduling import Scheduling
-from opilio.crawl.settling import Settling
-from opilio.delivery import address
+from opilio.crawl.schedule import Scheduling
+from opilio.crawl.submit import Settling
 from opilio.delivery.dead_letters import DeadLetters, Forget
-from opilio.delivery.endpoints import Webhooks
-from opilio.delivery.events import Events
-from opilio.delivery.routing import Route, to_broker, to_local_bus
+from opilio.delivery.outbox.event_log import Events
+from opilio.delivery.outbox.routing import Route, to_broker, to_local_bus
+from opilio.delivery.webhooks import address
+from opilio.delivery.webhooks.endpoints import Webhooks
 from opilio.insights.analytics import AnalyticsInsights
 from opilio.insights.crawl import CrawlInsights
 from opilio.insights.dashboard import Figures, SavedViews

@@ -13,11 +13,11 @@ from uuid import UUID
 import structlog
 
 from opilio.contracts.projects import ProjectInput
-from opilio.crawl.importing import import_rows, read_values
+from opilio.crawl.import_policies import import_rows, read_values
 from opilio.crawl.policies import Policies
 from opilio.demo import DEMO_LABELS, DemoShop, demo_policies, serving_shop
 from opilio.errors import NotFound
-from opilio.netguard import parse_allow
+from opilio.net.allowed_addresses import parse_allow
 from opilio.runtime.bootstrap import Opilio
 from opilio.runtime.supervisor import Command
 

@@ -13,9 +13,9 @@ from opilio.insights.crawl import CrawlInsights
 from opilio.runtime.bootstrap import database_url
 from opilio.runtime.config import shown
 from opilio.runtime.dependencies import Dependency, dependencies, fault_of
+from opilio.runtime.instance_file import find_running
 from opilio.runtime.processes import holder_of_port
 from opilio.runtime.settings import Settings, load_settings
-from opilio.runtime.state import find_running
 
 Verdict = Literal["ok", "warning", "fault"]
 _MIB = 1024 * 1024

@@ -28,7 +28,7 @@ from prometheus_client.registry import Collector
 import opilio
 from opilio.contracts.management import Stats
 from opilio.insights.crawl import CrawlInsights
-from opilio.runtime.counters import SHARED_FOLDER
+from opilio.runtime.metrics_dir import SHARED_FOLDER
 
 _log = structlog.get_logger(__name__)
 

@@ -21,7 +21,7 @@ from opilio.crawl.politeness import Limits
 from opilio.crawl.priority import Bands, Rules
 from opilio.crawl.retention import Keep
 from opilio.errors import OpilioError
-from opilio.netguard import AllowList, parse_allow
+from opilio.net.allowed_addresses import AllowList, parse_allow
 
 
 def default_data_dir() -> Path:

@@ -14,15 +14,15 @@ import structlog
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.errors import Refused, Unavailable
-from opilio.runtime.counters import share_counters
+from opilio.runtime.instance_file import announced, url_of
+from opilio.runtime.metrics_dir import share_counters
 from opilio.runtime.processes import hold_directory, require_free_port, stop_on_signals
 from opilio.runtime.roles import available
 from opilio.runtime.settings import Settings
-from opilio.runtime.state import announced, url_of
 from opilio.runtime.supervisor import Command, Supervisor
 
 if TYPE_CHECKING:
-    from opilio.access.entry import Entry
+    from opilio.access.credentials import Entry
 
 FIRST_BOT = "first-bot"
 _log = structlog.get_logger(__name__)
@@ -186,7 +186,7 @@ async def _answers(host: str, port: int) -> bool:
 
 
 async def _ready(settings: Settings, database: Database) -> Ready:
-    from opilio.access.entry import Entry  # noqa: PLC0415 - the children start while this loads
+    from opilio.access.credentials import Entry  # noqa: PLC0415 - the children start while this loads
 
     entry, url = Entry(database), url_of(settings)
     link = None if await entry.has_password() else f"{url}/login/{await entry.login_link()}"

@@ -20,13 +20,13 @@ from opilio.runtime.logging import configure_logging
 from opilio.runtime.settings import load_settings
 from opilio.web.api import MANAGEMENT
 from opilio.web.bot_api import BOT_API
-from opilio.web.dashboard.frame import show_fault, wants_html
-from opilio.web.dashboard.serving import dashboard_routes, serve_dashboard
+from opilio.web.codec import AnyRequest, answer, refuse
+from opilio.web.dashboard.page import show_fault, wants_html
+from opilio.web.dashboard.routes import dashboard_routes, serve_dashboard
 from opilio.web.desk import Desk
 from opilio.web.documents import document_routes
-from opilio.web.endpoint import Endpoint
 from opilio.web.login import Attempts, login_routes
-from opilio.web.wire import AnyRequest, answer, refuse
+from opilio.web.routes import Endpoint
 
 _log = structlog.get_logger(__name__)
 _HEADERS = (

@@ -20,13 +20,13 @@ from opilio.contracts.bot_api import (
     RetryAnswer,
     SubmitRequest,
 )
-from opilio.crawl.leasing import Pull
-from opilio.crawl.settling import Answer
+from opilio.crawl.pull import Pull
 from opilio.crawl.submission import Claim, Submission, parse
+from opilio.crawl.submit import Answer
 from opilio.crawl.url import domain_name
 from opilio.errors import Refused
-from opilio.web.endpoint import Call, Registry
-from opilio.web.wire import error_body
+from opilio.web.codec import error_body
+from opilio.web.routes import Call, Registry
 
 BOT_API = Registry()
 _HELD_ERRORS = ("validation_error",)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from opilio.adapters.postgres import Database
 from opilio.coalesce import Coalescer
 from opilio.contracts.bot_api import PullAnswer
-from opilio.crawl.activity import Activity
+from opilio.crawl.bot_activity import Activity
 from opilio.crawl.job import State
-from opilio.crawl.leasing import Leasing, Pull
-from opilio.crawl.settling import Answer, Settling
+from opilio.crawl.pull import Leasing, Pull
 from opilio.crawl.submission import Submission
+from opilio.crawl.submit import Answer, Settling
 from opilio.runtime import metrics
 
 

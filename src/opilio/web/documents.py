@@ -10,8 +10,8 @@ from litestar import Response, get
 from litestar.exceptions import NotFoundException
 from litestar.handlers import HTTPRouteHandler
 
+from opilio.web.codec import AnyRequest
 from opilio.web.openapi import document
-from opilio.web.wire import AnyRequest
 
 STATIC = Path(__file__).parent / "static"
 _TYPES = {

@@ -15,9 +15,9 @@ from msgspec import Meta
 from opilio.access.identity import Operator
 from opilio.errors import Refused
 from opilio.runtime.bootstrap import Opilio
+from opilio.web.codec import AnyRequest, answer, decode, decoder, read_body
+from opilio.web.dashboard.i18n import Words, choose
 from opilio.web.dashboard.render import plain
-from opilio.web.dashboard.words import Words, choose
-from opilio.web.wire import AnyRequest, answer, decode, decoder, read_body
 
 COOKIE = "opilio_session"
 _SESSION_SECONDS = 14 * 24 * 3600

@@ -10,7 +10,7 @@ import msgspec
 
 import opilio
 from opilio.contracts.envelope import STATUS_OF, Failure
-from opilio.web.endpoint import Endpoint, NoQuery
+from opilio.web.routes import Endpoint, NoQuery
 
 _REF = "#/components/schemas/{name}"
 _PARAM = re.compile(r"\{(\w+):\w+\}")

@@ -15,7 +15,7 @@ import httpx2
 
 from opilio.bot.errors import CrawlError
 from opilio.contracts.codes import ErrorCode
-from opilio.netguard import AllowList
+from opilio.net.allowed_addresses import AllowList
 
 _SOCKET_OPTION = tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
 

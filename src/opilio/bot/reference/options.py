@@ -7,7 +7,7 @@ from typing import Any
 from opilio.bot.errors import CrawlError
 from opilio.bot.extract import MAX_BYTES
 from opilio.contracts.codes import ErrorCode
-from opilio.netguard import AllowList
+from opilio.net.allowed_addresses import AllowList
 
 AGENT = "OpilioBot"
 _USER_AGENT = f"Mozilla/5.0 (compatible; {AGENT}/1)"

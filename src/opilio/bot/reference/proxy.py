@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
 from opilio.bot.reference.guard import permitted_addresses
-from opilio.netguard import AllowList
+from opilio.net.allowed_addresses import AllowList
 
 _MOST_REASONS = 1000
 _MOST_HEADER_BYTES = 64 * 1024

@@ -133,7 +133,7 @@ select project_id, webhook_url, finished_at, now() as at from project where proj
 
 -- name: only_one_tells
 -- One process tells at a time; the others would say the same.
-select pg_try_advisory_xact_lock(hashtext('opilio.collector.telling'));
+select pg_try_advisory_xact_lock(hashtext('opilio.collector.progress_reports'));
 
 -- name: finished_projects
 -- Projects done for so long that nothing of theirs can still be under way.

@@ -25,7 +25,7 @@ from opilio.contracts.analytics import (
 from opilio.contracts.management import Page
 from opilio.insights.analytics import PostFilter
 from opilio.insights.export import CSV, FORMATS, PARQUET
-from opilio.web.endpoint import Call, Handler, Registry
+from opilio.web.routes import Call, Handler, Registry
 
 ANALYTICS = Registry()
 _PATH = "/api/v1/analytics/{project_id:str}"

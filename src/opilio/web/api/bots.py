@@ -4,7 +4,7 @@ from typing import Any
 
 from opilio.contracts.management import BotInfo, NewToken, Stats, TokenRow
 from opilio.web.api.shared import ListQuery, whole
-from opilio.web.endpoint import Call, Registry
+from opilio.web.routes import Call, Registry
 
 BOTS = Registry()
 

@@ -7,7 +7,7 @@ import msgspec
 from opilio.contracts.management import Host, LimitsRequest
 from opilio.crawl.politeness import Limits
 from opilio.web.api.shared import ListQuery
-from opilio.web.endpoint import Call, Registry
+from opilio.web.routes import Call, Registry
 
 HOSTS = Registry()
 

@@ -7,8 +7,8 @@ from msgspec import Meta
 from opilio.contracts.bot_api import BotId
 from opilio.contracts.management import ActionRequest, ActionRow, Job, JobStatus, LateRow, TimelineRow, Why
 from opilio.web.api.shared import ListQuery, host_name, uuid_of, whole
-from opilio.web.endpoint import Call, Registry
-from opilio.web.wire import error_body
+from opilio.web.codec import error_body
+from opilio.web.routes import Call, Registry
 
 JOBS = Registry()
 

@@ -10,13 +10,13 @@ from msgspec import Meta
 
 from opilio.contracts.management import HistoryRow, Job, Why
 from opilio.contracts.policies import ImportAnswer, ImportRow, Policy, PolicyInput, PolicyPatch
-from opilio.crawl.exporting import write_csv, write_jsonl
-from opilio.crawl.importing import Reading, import_rows, read_csv, read_jsonl, read_sitemap
+from opilio.crawl.export_policies import write_csv, write_jsonl
+from opilio.crawl.import_policies import Reading, import_rows, read_csv, read_jsonl, read_sitemap
 from opilio.crawl.priority import History, score
 from opilio.errors import Invalid, NotFound, Refused
 from opilio.insights.crawl import CrawlInsights
 from opilio.web.api.shared import LONGEST_TEXT, ListQuery, host_name
-from opilio.web.endpoint import Call, Registry
+from opilio.web.routes import Call, Registry
 
 POLICIES = Registry()
 

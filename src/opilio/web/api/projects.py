@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from opilio.contracts.projects import Project, ProjectInput, ProjectState, ProjectStatus, TaskRow
 from opilio.web.api.shared import ListQuery
-from opilio.web.endpoint import Call, Registry
+from opilio.web.routes import Call, Registry
 
 PROJECTS = Registry()
 

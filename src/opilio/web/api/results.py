@@ -6,9 +6,9 @@ from msgspec import Meta
 
 from opilio.contracts.management import FullResult, Result
 from opilio.crawl.url import normalise
-from opilio.netguard import AllowList
+from opilio.net.allowed_addresses import AllowList
 from opilio.web.api.shared import LONGEST_TEXT, ListQuery, uuid_of
-from opilio.web.endpoint import Call, Registry
+from opilio.web.routes import Call, Registry
 
 RESULTS = Registry()
 

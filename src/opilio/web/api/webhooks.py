@@ -18,7 +18,7 @@ from opilio.contracts.webhooks import (
     TestAnswer,
 )
 from opilio.web.api.shared import ListQuery
-from opilio.web.endpoint import Call, Registry
+from opilio.web.routes import Call, Registry
 
 WEBHOOKS = Registry()
 _PATH = "/api/v1/webhooks"

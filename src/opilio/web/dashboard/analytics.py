@@ -14,9 +14,9 @@ from opilio.contracts.projects import Project
 from opilio.errors import Invalid, NotFound
 from opilio.insights.analytics import BUCKETS, ORDERS, PostFilter
 from opilio.web.api.analytics import PostsQuery
-from opilio.web.dashboard.frame import Page, Site, Visit, with_query
+from opilio.web.codec import named
+from opilio.web.dashboard.page import Page, Site, Visit, with_query
 from opilio.web.dashboard.projects import flat
-from opilio.web.wire import named
 
 ANALYTICS = Site()
 SENTIMENTS = ("negative", "neutral", "positive")

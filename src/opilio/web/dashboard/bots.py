@@ -3,7 +3,7 @@
 from typing import Any
 
 from opilio.errors import Invalid
-from opilio.web.dashboard.frame import Page, Site, Visit, go, uuid_of
+from opilio.web.dashboard.page import Page, Site, Visit, go, uuid_of
 
 BOTS = Site()
 

@@ -11,12 +11,12 @@ from uuid import UUID
 import msgspec
 
 from opilio.contracts.policies import Policy
-from opilio.crawl.acting import Acted
 from opilio.crawl.job import TRANSITIONS, Cause, State
+from opilio.crawl.operator_actions import Acted
 from opilio.errors import Invalid, Refused
 from opilio.insights.dashboard import Choice
-from opilio.web.dashboard.frame import Page, Site, Visit, uuid_of
 from opilio.web.dashboard.jobs import job_filter
+from opilio.web.dashboard.page import Page, Site, Visit, uuid_of
 from opilio.web.dashboard.policies import policy_filter, run_now
 
 BULK = Site()

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from opilio.web.dashboard.frame import Visit, with_query
+from opilio.web.dashboard.page import Visit, with_query
 
 # What only tells where on the list one is.
 _PLACES = frozenset({"cursor", "page", "sort", "tokens"})

@@ -6,8 +6,8 @@ import msgspec
 
 from opilio.contracts.management import LimitsRequest
 from opilio.crawl.politeness import Limits
-from opilio.web.dashboard.frame import Page, Site, Visit, go
-from opilio.web.wire import named
+from opilio.web.codec import named
+from opilio.web.dashboard.page import Page, Site, Visit, go
 
 HOSTS = Site()
 _SIZE = 50

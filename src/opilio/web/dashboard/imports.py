@@ -7,10 +7,10 @@ from litestar.datastructures import UploadFile
 from litestar.response import Stream
 
 from opilio.contracts.policies import ImportRow
-from opilio.crawl.importing import Reading, import_rows, read_csv, read_jsonl, read_sitemap, read_urls
+from opilio.crawl.import_policies import Reading, import_rows, read_csv, read_jsonl, read_sitemap, read_urls
 from opilio.errors import Invalid, Refused
-from opilio.web.dashboard.frame import Page, Site, Visit
 from opilio.web.dashboard.live import event
+from opilio.web.dashboard.page import Page, Site, Visit
 from opilio.web.dashboard.render import fragment
 
 IMPORTS = Site()

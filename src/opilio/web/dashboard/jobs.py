@@ -9,7 +9,7 @@ from opilio.errors import Invalid
 from opilio.insights.dashboard import JobFilter
 from opilio.web.dashboard.commands import as_commands
 from opilio.web.dashboard.diagram import draw
-from opilio.web.dashboard.frame import Page, Site, Visit, go, uuid_of
+from opilio.web.dashboard.page import Page, Site, Visit, go, uuid_of
 from opilio.web.dashboard.render import STATES
 
 JOBS = Site()

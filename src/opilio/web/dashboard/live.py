@@ -18,10 +18,10 @@ from litestar.response import Stream
 
 from opilio.insights.dashboard import Figures, Pulse, Watched
 from opilio.runtime.dependencies import Watch
-from opilio.web.dashboard.frame import Site, Visit, uuid_of
+from opilio.web.dashboard.i18n import Words
+from opilio.web.dashboard.page import Site, Visit, uuid_of
 from opilio.web.dashboard.problems import problems
 from opilio.web.dashboard.render import fragment
-from opilio.web.dashboard.words import Words
 
 _log = structlog.get_logger(__name__)
 _TICK = 2.0

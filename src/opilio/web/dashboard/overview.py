@@ -1,7 +1,7 @@
 """The overview: is crawling healthy, and if not, why?"""
 
 from opilio.insights.dashboard import SPANS
-from opilio.web.dashboard.frame import Page, Site, Visit
+from opilio.web.dashboard.page import Page, Site, Visit
 from opilio.web.dashboard.problems import problems
 
 OVERVIEW = Site()

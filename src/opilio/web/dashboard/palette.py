@@ -4,7 +4,7 @@ from uuid import UUID
 
 from opilio.errors import NotFound
 from opilio.insights.dashboard import PolicyFilter
-from opilio.web.dashboard.frame import Page, Site, Visit
+from opilio.web.dashboard.page import Page, Site, Visit
 
 PALETTE = Site()
 _MOST = 6

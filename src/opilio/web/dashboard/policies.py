@@ -8,7 +8,7 @@ from opilio.crawl.priority import QUEUES, History, Score, score
 from opilio.errors import NotFound
 from opilio.insights.dashboard import PolicyFilter
 from opilio.web.dashboard.commands import as_commands
-from opilio.web.dashboard.frame import Page, Site, Visit, go
+from opilio.web.dashboard.page import Page, Site, Visit, go
 
 POLICIES = Site()
 SORTS = ("newest", "next", "priority", "failures", "url")

@@ -11,10 +11,10 @@ from opilio.crawl import policy as rules
 from opilio.crawl.priority import choose_queue
 from opilio.crawl.url import normalise
 from opilio.errors import Invalid, Refused
-from opilio.web.dashboard.frame import Page, Site, Visit, go
+from opilio.web.codec import named
+from opilio.web.dashboard.page import Page, Site, Visit, go
 from opilio.web.dashboard.policies import rate, reasons_in_words
 from opilio.web.dashboard.render import exact
-from opilio.web.wire import named
 
 POLICY_FORM = Site()
 _TEXTS = ("url", "frequency_hours", "priority", "max_retries", "retry_backoff_minutes", "timeout_minutes")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from opilio.insights.dashboard import Pulse
-from opilio.web.dashboard.words import Words
+from opilio.web.dashboard.i18n import Words
 
 _GONE = timedelta(minutes=2)
 _LATE = 60.0

@@ -7,8 +7,8 @@ import msgspec
 
 from opilio.contracts.projects import ProjectInput
 from opilio.errors import Conflict, Invalid, Refused
-from opilio.web.dashboard.frame import Page, Site, Visit, go
-from opilio.web.wire import named
+from opilio.web.codec import named
+from opilio.web.dashboard.page import Page, Site, Visit, go
 
 PROJECT_FORM = Site()
 _TEXTS = ("project_id", "brand_name", "webhook_url")

@@ -5,7 +5,7 @@ from typing import Any
 
 from opilio.contracts.projects import Project, TaskRow
 from opilio.web.dashboard.commands import as_commands
-from opilio.web.dashboard.frame import Page, Site, Visit
+from opilio.web.dashboard.page import Page, Site, Visit
 
 PROJECTS = Site()
 STATUSES = ("PENDING", "PROCESSING", "DONE")

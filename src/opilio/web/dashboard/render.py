@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from litestar import Response
 
 import opilio
-from opilio.web.dashboard.words import LANGUAGES, Words, translations
+from opilio.web.dashboard.i18n import LANGUAGES, Words, translations
 from opilio.web.documents import asset
 
 _CSP = (

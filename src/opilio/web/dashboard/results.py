@@ -5,7 +5,7 @@ from typing import Any
 from litestar import Response
 
 from opilio.errors import NotFound
-from opilio.web.dashboard.frame import Page, Site, Visit, uuid_of
+from opilio.web.dashboard.page import Page, Site, Visit, uuid_of
 
 RESULTS = Site()
 # Nothing of a stranger's page runs, loads or sends; styles in the page itself may be shown.

@@ -4,7 +4,7 @@ from typing import Any
 
 from opilio.access.identity import SCOPE_OF_ROLE, SCOPES
 from opilio.errors import Invalid
-from opilio.web.dashboard.frame import Page, Site, Visit, go
+from opilio.web.dashboard.page import Page, Site, Visit, go
 
 SETTINGS = Site()
 _SIZE = 50

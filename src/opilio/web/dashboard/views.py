@@ -3,7 +3,7 @@
 from typing import Any
 
 from opilio.errors import Invalid, NotFound
-from opilio.web.dashboard.frame import Site, Visit, go
+from opilio.web.dashboard.page import Site, Visit, go
 
 VIEWS = Site()
 _PAGES = ("policies", "jobs")

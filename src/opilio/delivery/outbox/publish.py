@@ -1,0 +1,50 @@
+"""Publishes what the relay queued for the broker, and forgets it once the broker has confirmed."""
+
+from opilio.adapters.postgres import Database, Session
+from opilio.bus import Bus, Outgoing
+from opilio.contracts.topology import EVENTS
+from opilio.delivery.loop import Loop
+from opilio.delivery.outbox.routing import bury, sql
+
+CHANNEL = "opilio_outbound"
+
+
+class Publisher:
+    """Any number of them may run. Rows stay locked until their confirms are in and the deletion commits."""
+
+    def __init__(self, database: Database, bus: Bus, *, events: str = EVENTS, batch: int = 500) -> None:
+        self._db = database
+        self._bus = bus
+        self._events = events
+        self._batch = batch
+        self.unheard = 0  # events that no queue was bound for
+
+    def loop(self) -> Loop:
+        return Loop("publisher", self._db, [CHANNEL], self._step)
+
+    async def _step(self) -> float:
+        return 0.0 if await self.run_once() else 5.0
+
+    async def run_once(self) -> int:
+        return await self._db.transact(self._publish)
+
+    async def _publish(self, session: Session) -> int:
+        rows = await session.fetch(sql.claim_outbound, most=self._batch)
+        if not rows:
+            return 0
+        messages = [
+            Outgoing(
+                row["exchange"],
+                row["routing_key"],
+                row["body"],
+                row["headers"],
+                row["message_id"],
+                row["correlation_id"],
+            )
+            for row in rows
+        ]
+        outcomes = await self._bus.publish_many(messages)
+        lost = [message for message, outcome in zip(messages, outcomes, strict=True) if outcome]
+        self.unheard += await bury(session, lost, events=self._events)
+        await session.execute(sql.forget_outbound, seqs=[row["seq"] for row in rows])
+        return len(rows)

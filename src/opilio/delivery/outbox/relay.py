@@ -1,0 +1,120 @@
+"""Takes events from the outbox and hands each to the log, to webhooks and to the bus, in one transaction."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from opilio.adapters.postgres import Database, Row, Session
+from opilio.bus import Outgoing
+from opilio.clock import Clock
+from opilio.contracts.topology import EVENTS
+from opilio.delivery.loop import Loop
+from opilio.delivery.outbox.envelope import envelope
+from opilio.delivery.outbox.routing import Parcel, Route, sql
+
+CHANNEL = "opilio_outbox"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event on its way: the outbox row, and the bytes that everybody gets."""
+
+    row: Row
+    body: bytes
+
+
+class Relay:
+    """Any number of them may run: each takes rows that no other holds."""
+
+    def __init__(
+        self,
+        database: Database,
+        route: Route,
+        *,
+        source: str = "opilio",
+        exchange: str = EVENTS,
+        batch: int = 500,
+        clock: Clock | None = None,
+    ) -> None:
+        self._db = database
+        self._route = route
+        self._source = source
+        self._exchange = exchange
+        self._batch = batch
+        self._clock = clock or Clock()
+
+    def loop(self) -> Loop:
+        return Loop("relay", self._db, [CHANNEL], self._step)
+
+    async def _step(self) -> float:
+        return 0.0 if await self.run_once() else 5.0
+
+    async def run_once(self) -> int:
+        """Relays one batch and answers how many rows it held."""
+        return await self._db.transact(self._relay)
+
+    async def _relay(self, session: Session) -> int:
+        rows = await session.fetch(sql.claim_outbox, most=self._batch)
+        if not rows:
+            return 0
+        events = [Event(row, self._envelope(row)) for row in rows if row["exchange"] is None]
+        await self._tell_webhooks(session, events)
+        await self._route(session, self._parcels(rows, events))
+        await session.execute(sql.forget_outbox, seqs=[row["seq"] for row in rows])
+        return len(rows)
+
+    def _envelope(self, row: Row) -> bytes:
+        return envelope(
+            event_id=row["event_id"],
+            source=self._source,
+            type_=row["type"],
+            subject=row["subject"],
+            time=row["occurred_at"],
+            data=row["data"],
+        )
+
+    def _parcels(self, rows: Sequence[Row], events: Sequence[Event]) -> list[Parcel]:
+        bodies = {event.row["seq"]: event.body for event in events}
+        return [Parcel(row["seq"], row["subject"], self._message(row, bodies)) for row in rows]
+
+    def _message(self, row: Row, bodies: Mapping[int, bytes]) -> Outgoing:
+        if row["exchange"] is None:
+            return Outgoing(self._exchange, row["type"], bodies[row["seq"]], {}, str(row["event_id"]))
+        return Outgoing(
+            row["exchange"],
+            row["routing_key"],
+            row["data"].encode(),
+            row["headers"] or {},
+            str(row["event_id"]),
+            row["correlation_id"],
+        )
+
+    async def _tell_webhooks(self, session: Session, events: Sequence[Event]) -> None:
+        if not events:
+            return
+        now = self._clock.now() or datetime.now(UTC)
+        columns = _columns(events)
+        await session.fetch(
+            sql.log_events,
+            **columns,
+            seqs=[event.row["seq"] for event in events],
+            times=[event.row["occurred_at"] for event in events],
+            bodies=[event.body for event in events],
+            logged_at=now,
+        )
+        # Locked by a statement of its own: the next one sees what others committed while it waited.
+        gates = await session.fetch(sql.lock_gates_for_types, types=list(set(columns["types"])))
+        if not gates:
+            return
+        endpoint_ids = [gate["endpoint_id"] for gate in gates]
+        await session.execute(sql.fan_out, **columns, endpoint_ids=endpoint_ids, logged_at=now, now=now)
+        await session.fetch(sql.open_gates, endpoint_ids=endpoint_ids, now=now)
+
+
+def _columns(events: Sequence[Event]) -> dict[str, list[Any]]:
+    return {
+        "event_ids": [event.row["event_id"] for event in events],
+        "types": [event.row["type"] for event in events],
+        "subjects": [event.row["subject"] for event in events],
+    }

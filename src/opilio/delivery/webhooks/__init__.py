@@ -1,0 +1,1 @@
+"""Webhook endpoints, and what is sent to them."""

@@ -1,0 +1,1 @@
+"""Connections that go only where they are allowed to."""

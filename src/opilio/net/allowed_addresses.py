@@ -1,0 +1,133 @@
+"""Which addresses Opilio may talk to when a user names the host (SSRF).
+
+The rule is pure: `is_public` says whether an address is one of the open internet, `AllowList` adds what the operator
+permits by name. `opilio.net.guarded_connect` applies it where it counts: at connection time.
+"""
+
+import ipaddress
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+# What the IANA registries keep for special use. Written out, because `is_private` and `is_global` have
+# changed their minds between versions of Python, and leave out shared (CGNAT) and transition addresses.
+_RESERVED: tuple[Network, ...] = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        "0.0.0.0/8",  # this network
+        "10.0.0.0/8",  # private
+        "100.64.0.0/10",  # shared address space: carrier-grade NAT
+        "127.0.0.0/8",  # loopback
+        "169.254.0.0/16",  # link-local, with the metadata service of every cloud
+        "172.16.0.0/12",  # private
+        "192.0.0.0/24",  # protocol assignments, with another metadata service
+        "192.0.2.0/24",  # documentation
+        "192.31.196.0/24",  # AS112
+        "192.52.193.0/24",  # AMT
+        "192.88.99.0/24",  # 6to4 relays
+        "192.168.0.0/16",  # private
+        "192.175.48.0/24",  # AS112
+        "198.18.0.0/15",  # benchmarking
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",  # reserved, and the broadcast address
+        "168.63.129.16/32",  # a cloud's own wire server: public by its number alone
+        "::/96",  # unspecified, loopback, IPv4-compatible
+        "64:ff9b:1::/48",  # NAT64 of a local network
+        "100::/64",  # discard
+        "2001::/23",  # protocol assignments: Teredo, ORCHID, benchmarking
+        "2001:db8::/32",  # documentation
+        "2620:4f:8000::/48",  # AS112
+        "3fff::/20",  # documentation
+        "5f00::/16",  # segment routing
+        "fc00::/7",  # unique local, with metadata services
+        "fe80::/10",  # link-local
+        "fec0::/10",  # site-local
+        "ff00::/8",  # multicast
+    )
+)
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+def _carried(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """The IPv4 address that an IPv6 address stands for: mapped, 6to4 or NAT64."""
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address.sixtofour is not None:
+        return address.sixtofour
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return None
+
+
+def _parse(address: str | Address) -> Address:
+    return ipaddress.ip_address(address.partition("%")[0]) if isinstance(address, str) else address
+
+
+def effective(address: str | Address) -> Address:
+    """The address that is really reached: an IPv4 address in IPv6 clothing is taken out of it."""
+    parsed = _parse(address)
+    carried = _carried(parsed) if isinstance(parsed, ipaddress.IPv6Address) else None
+    return carried or parsed
+
+
+def is_public(address: str | Address) -> bool:
+    """Whether an address belongs to the open internet; what is no address is not public."""
+    try:
+        real = effective(address)
+    except ValueError:
+        return False
+    return not any(real in network for network in _RESERVED)
+
+
+@dataclass(frozen=True, slots=True)
+class AllowList:
+    """Public addresses, and the others that an operator permits: all of them, or some networks."""
+
+    everything: bool = False
+    networks: tuple[Network, ...] = ()
+
+    def permits(self, address: str | Address) -> bool:
+        if self.everything or is_public(address):
+            return True
+        try:
+            real = effective(address)
+        except ValueError:
+            return False
+        return any(real in network for network in self.networks)
+
+    def permits_host(self, host: str) -> bool:
+        """Judges a host that is itself an address; a name is judged when it is connected to."""
+        literal = literal_address(host)
+        return literal is None or self.permits(literal)
+
+
+PUBLIC_ONLY = AllowList()
+
+
+def parse_allow(text: str | Iterable[str]) -> AllowList:
+    """Reads `true`, `false`, nothing, or networks like `10.0.0.0/8, 127.0.0.1`."""
+    parts = text.replace(",", " ").split() if isinstance(text, str) else list(text)
+    if not parts or [part.lower() for part in parts] in (["false"], ["0"], ["no"]):
+        return PUBLIC_ONLY
+    if [part.lower() for part in parts] in (["true"], ["1"], ["yes"]):
+        return AllowList(everything=True)
+    return AllowList(networks=tuple(ipaddress.ip_network(part, strict=False) for part in parts))
+
+
+def literal_address(host: str) -> Address | None:
+    """The address that a host literally is: `[::1]` and, as every resolver reads them, `127.1` and `0x7f000001`."""
+    bare = host.strip("[]").partition("%")[0]
+    try:
+        return ipaddress.ip_address(bare)
+    except ValueError:
+        pass
+    try:
+        return ipaddress.IPv4Address(socket.inet_aton(bare))
+    except (OSError, UnicodeError):
+        return None

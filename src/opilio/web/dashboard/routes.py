@@ -1,0 +1,70 @@
+"""The dashboard's routes, and what runs beside them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import chain
+
+from litestar import Litestar
+from litestar.handlers import HTTPRouteHandler
+
+from opilio.insights.rollup import Rollup
+from opilio.runtime.bootstrap import Opilio
+from opilio.runtime.dependencies import Watch, dependencies
+from opilio.web.dashboard.analytics import ANALYTICS
+from opilio.web.dashboard.bots import BOTS
+from opilio.web.dashboard.bulk import BULK
+from opilio.web.dashboard.hosts import HOSTS
+from opilio.web.dashboard.imports import IMPORTS
+from opilio.web.dashboard.jobs import JOBS
+from opilio.web.dashboard.live import LIVE, Live
+from opilio.web.dashboard.overview import OVERVIEW
+from opilio.web.dashboard.palette import PALETTE
+from opilio.web.dashboard.policies import POLICIES
+from opilio.web.dashboard.policy_form import POLICY_FORM
+from opilio.web.dashboard.project_form import PROJECT_FORM
+from opilio.web.dashboard.projects import PROJECTS
+from opilio.web.dashboard.results import RESULTS
+from opilio.web.dashboard.settings import SETTINGS
+from opilio.web.dashboard.single_flight import Recent
+from opilio.web.dashboard.views import VIEWS
+from opilio.web.dashboard.webhooks import OUTGOING
+
+_SITES = (
+    OVERVIEW,
+    POLICY_FORM,
+    IMPORTS,
+    POLICIES,
+    BULK,
+    JOBS,
+    RESULTS,
+    BOTS,
+    HOSTS,
+    PROJECT_FORM,
+    PROJECTS,
+    ANALYTICS,
+    OUTGOING,
+    SETTINGS,
+    VIEWS,
+    PALETTE,
+    LIVE,
+)
+
+
+def dashboard_routes() -> list[HTTPRouteHandler]:
+    return list(chain.from_iterable(site.routes for site in _SITES))
+
+
+@asynccontextmanager
+async def serve_dashboard(app: Litestar, opilio: Opilio) -> AsyncIterator[None]:
+    """The shared live stream, and the keeper of the minute's figures."""
+    live = Live(opilio.figures, Watch(dependencies(opilio.settings)))
+    app.state.live = live
+    app.state.recent = Recent()
+    rollup = asyncio.create_task(Rollup(opilio.database).run())
+    try:
+        yield
+    finally:
+        rollup.cancel()
+        await asyncio.gather(rollup, return_exceptions=True)
+        await live.close()

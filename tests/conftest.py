@@ -15,12 +15,18 @@ from uuid import uuid4
 
 import asyncpg
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as hypothesis_settings
 
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.clock import Clock
 from opilio.runtime.bootstrap import Opilio, wire
 from opilio.runtime.settings import Settings, load_settings
+
+# Properties are judged by their answers, not by how busy the machine is.
+hypothesis_settings.register_profile("opilio", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+hypothesis_settings.load_profile("opilio")
 
 TEMPLATE = "opilio_template"
 # A shell that sets this hides lines that a program forgets to flush.

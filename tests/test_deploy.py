@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from opilio.runtime.metrics import ALL
+from opilio.metrics import ALL
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 _FUNCTIONS = {"rate", "sum", "by", "histogram_quantile", "error_code", "m"}

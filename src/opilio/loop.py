@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import structlog
 
+from opilio import metrics
 from opilio.backoff import doubling
-from opilio.runtime import metrics
 
 Counts: TypeAlias = Mapping[str, int]
 Work: TypeAlias = Callable[[], Awaitable[Counts]]

@@ -5,8 +5,8 @@ import contextlib
 
 import pytest
 
+from opilio import metrics
 from opilio.loop import Loop, run_loops
-from opilio.runtime import metrics
 
 
 @contextlib.asynccontextmanager

@@ -7,8 +7,9 @@ import sys
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from opilio import metrics
 from opilio.contracts.policies import PolicyInput
-from opilio.runtime import metrics
+from opilio.runtime import metrics_page
 
 
 def samples(page: bytes) -> dict[tuple, float]:
@@ -23,7 +24,7 @@ async def test_figures_come_from_the_database(opilio):
     await opilio.policies.create(PolicyInput(url="https://a.example/"))
     await opilio.policies.create(PolicyInput(url="https://b.example/", queue="js"))
     await opilio.scheduling.create_due()
-    found = samples(await metrics.render(opilio.insights))
+    found = samples(await metrics_page.render(opilio.insights))
     assert found["queue_depth", "http"] == 1
     assert found["queue_depth", "js"] == 1
     assert found["jobs_active", "pending"] == 2
@@ -33,7 +34,7 @@ async def test_figures_come_from_the_database(opilio):
 
 
 async def test_every_metric_is_exposed_with_its_meaning_and_no_other_is_ours(opilio):
-    page = (await metrics.render(opilio.insights)).decode()
+    page = (await metrics_page.render(opilio.insights)).decode()
     for metric in (*metrics.COUNTED, *metrics.READ):
         assert f"# HELP {metric.exposed} {metric.meaning}" in page, metric.name
     assert "_created{" not in page
@@ -49,16 +50,16 @@ def test_the_names_of_the_specification():
 
 
 async def test_the_database_is_asked_only_now_and_then(opilio, monkeypatch):
-    await metrics.render(opilio.insights)
+    await metrics_page.render(opilio.insights)
     await opilio.policies.create(PolicyInput(url="https://a.example/"))
-    assert samples(await metrics.render(opilio.insights))["policies_enabled",] == 0
-    monkeypatch.setattr(metrics, "_OLDEST_READING", -1)
-    assert samples(await metrics.render(opilio.insights))["policies_enabled",] == 1
+    assert samples(await metrics_page.render(opilio.insights))["policies_enabled",] == 0
+    monkeypatch.setattr(metrics_page, "_OLDEST_READING", -1)
+    assert samples(await metrics_page.render(opilio.insights))["policies_enabled",] == 1
 
 
 async def test_without_the_database_the_counters_still_come(opilio):
     await opilio.database.close()
-    found = samples(await metrics.render(opilio.insights))
+    found = samples(await metrics_page.render(opilio.insights))
     assert found["database_up",] == 0
     assert ("jobs_done_total",) in found
     assert ("queue_depth", "http") not in found
@@ -67,12 +68,12 @@ async def test_without_the_database_the_counters_still_come(opilio):
 @pytest.mark.parametrize("processes", [2])
 def test_processes_that_share_a_folder_count_together(tmp_path, processes):
     env = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
-    count = "from opilio.runtime import metrics; metrics.JOBS_DONE.inc(3)"
+    count = "from opilio import metrics; metrics.JOBS_DONE.inc(3)"
     for _ in range(processes):
         subprocess.run([sys.executable, "-c", count], env=env, check=True, timeout=60)
     tell = (
-        "from opilio.runtime import metrics; from prometheus_client import generate_latest;"
-        "print(generate_latest(metrics._counters()).decode())"
+        "from opilio.runtime import metrics_page; from prometheus_client import generate_latest;"
+        "print(generate_latest(metrics_page._counters()).decode())"
     )
     done = subprocess.run(
         [sys.executable, "-c", tell], env=env, check=True, timeout=60, capture_output=True, text=True

@@ -101,7 +101,7 @@ def _default(field: Any) -> str:
 
 def metrics_page() -> str:
     """Every metric, its kind, labels and meaning."""
-    from opilio.runtime.metrics import ALL
+    from opilio.metrics import ALL
 
     rows = [(f"`{m.exposed}`", m.kind, ", ".join(m.labels) or "-", m.meaning) for m in ALL]
     intro = (

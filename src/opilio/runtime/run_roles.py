@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import structlog
 
-from opilio.runtime import metrics
+from opilio.runtime import metrics_page
 from opilio.runtime.bootstrap import Opilio, open_opilio
 from opilio.runtime.processes import holder_of_port, stop_on_signals
 from opilio.runtime.roles import ROLES
@@ -63,7 +63,7 @@ def _metrics_app(opilio: Opilio) -> Any:
             await _lifespan(receive, send)
             return
         found = scope["path"] == "/metrics"
-        body = await metrics.render(opilio.insights) if found else b"metrics are at /metrics\n"
+        body = await metrics_page.render(opilio.insights) if found else b"metrics are at /metrics\n"
         headers = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
         await send({"type": "http.response.start", "status": 200 if found else 404, "headers": headers})
         await send({"type": "http.response.body", "body": body})

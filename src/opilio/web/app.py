@@ -14,7 +14,7 @@ from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFou
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from opilio.errors import Refused, Unavailable
-from opilio.runtime import metrics
+from opilio.runtime import metrics_page
 from opilio.runtime.bootstrap import Opilio, open_opilio
 from opilio.runtime.logging import configure_logging
 from opilio.runtime.settings import load_settings
@@ -99,7 +99,7 @@ def _litestar(lifespan: Callable[[Litestar], Any]) -> Litestar:
             *dashboard_routes(),
             healthz,
             readyz,
-            metrics_page,
+            show_metrics,
         ],
         lifespan=[lifespan],
         openapi_config=None,
@@ -131,8 +131,8 @@ async def readyz(request: AnyRequest) -> Response[bytes]:
 
 
 @get("/metrics", media_type="text/plain")
-async def metrics_page(request: AnyRequest) -> Response[bytes]:
-    body = await metrics.render(request.app.state.opilio.insights)
+async def show_metrics(request: AnyRequest) -> Response[bytes]:
+    body = await metrics_page.render(request.app.state.opilio.insights)
     return Response(body, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 

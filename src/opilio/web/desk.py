@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
+from opilio import metrics
 from opilio.adapters.postgres import Database
 from opilio.coalesce import Coalescer
 from opilio.contracts.bot_api import PullAnswer
@@ -12,7 +13,6 @@ from opilio.crawl.job import State
 from opilio.crawl.pull import Leasing, Pull
 from opilio.crawl.submission import Submission
 from opilio.crawl.submit import Answer, Settling
-from opilio.runtime import metrics
 
 
 class Desk:

@@ -2,9 +2,9 @@
 
 import asyncio
 
+from opilio import metrics
 from opilio.adapters.postgres import Statement
 from opilio.loop import Counts, Loop, Work, run_loops
-from opilio.runtime import metrics
 from opilio.runtime.bootstrap import Opilio
 
 WORK = "opilio_work"

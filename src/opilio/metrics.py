@@ -1,38 +1,13 @@
-"""What a process counts and what the database can tell, for Prometheus; docs/reference/metrics.md is made from here.
+"""Every metric of Opilio, by name; docs/reference/metrics.md is made from here.
 
-Counters live in the process. Where several processes serve one address, PROMETHEUS_MULTIPROC_DIR names a folder
-that they share, and any of them answers for all. Gauges are read from the database when somebody asks.
+Counters live in the process; `opilio.runtime.metrics_page` reads the gauges from the database and renders both.
 """
 
-import os
-import time
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import asyncpg
-import structlog
-from prometheus_client import (
-    REGISTRY,
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    disable_created_metrics,
-    generate_latest,
-    multiprocess,
-)
-from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
+from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
 
-import opilio
-from opilio.contracts.management import Stats
-from opilio.insights.crawl import CrawlInsights
-from opilio.runtime.metrics_dir import SHARED_FOLDER
-
-_log = structlog.get_logger(__name__)
-
-_OLDEST_READING = 5.0
 _CRAWL_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -132,84 +107,3 @@ CRAWL_DURATION: Histogram = _made("crawl_duration_seconds")
 LOOP_RUNS: Counter = _made("loop_runs")
 LOOP_ERRORS: Counter = _made("loop_errors")
 LOOP_LAST_SUCCESS: Gauge = _made("loop_last_success_timestamp_seconds")
-
-
-async def render(insights: CrawlInsights) -> bytes:
-    """The page that Prometheus reads; the database is asked at most every few seconds, whoever asks here."""
-    readings = await _READINGS.of(insights)
-    return generate_latest(_counters()) + generate_latest(_Once(readings))
-
-
-def _counters() -> CollectorRegistry:
-    if SHARED_FOLDER not in os.environ:
-        return REGISTRY
-    registry = CollectorRegistry()
-    multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-    return registry
-
-
-class _Once(Collector):
-    """Readings in the shape that the exposition wants."""
-
-    def __init__(self, families: Iterable[GaugeMetricFamily]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        yield from self._families
-
-
-class _Readings:
-    """What the database told last, and when."""
-
-    def __init__(self) -> None:
-        self._at = float("-inf")
-        self._source: CrawlInsights | None = None
-        self._families: list[GaugeMetricFamily] = []
-
-    async def of(self, insights: CrawlInsights) -> list[GaugeMetricFamily]:
-        if insights is not self._source or time.monotonic() - self._at > _OLDEST_READING:
-            self._families = await _read(insights)
-            self._at, self._source = time.monotonic(), insights
-        return self._families
-
-
-_READINGS = _Readings()
-
-
-async def _read(insights: CrawlInsights) -> list[GaugeMetricFamily]:
-    """Without the database there are no readings, but the page with the counters still comes."""
-    values: dict[str, Any] = {"database_up": 0, "opilio_build_info": {opilio.__version__: 1}}
-    try:
-        stats, depths = await insights.stats(), await insights.queue_depths()
-    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        _log.warning("metrics.database_away", error=str(error))
-    else:
-        values |= {"database_up": 1, "queue_depth": depths, **_figures(stats)}
-    return [_family(metric, values[metric.name]) for metric in READ if metric.name in values]
-
-
-def _figures(stats: Stats) -> dict[str, Any]:
-    return {
-        "jobs_active": {status: stats.jobs[status] for status in ("pending", "locked")},
-        "oldest_due_job_seconds": max(stats.oldest_due_seconds, stats.oldest_pending_seconds),
-        "policies_due": stats.due,
-        "policies_enabled": stats.policies["enabled"],
-        "retry_rate": stats.retry_rate,
-        "crawl_success_rate": stats.success_rate,
-        "hosts_cooling": stats.hosts_cooling,
-        "bots_alive": stats.bots_alive,
-        "outbox_backlog": stats.outbox,
-        "outbox_age_seconds": stats.outbox_age_seconds,
-        "webhook_backlog": stats.webhooks_waiting,
-        "dead_letters": stats.dead_letters,
-    }
-
-
-def _family(metric: Metric, value: Any) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(metric.name, metric.meaning, labels=metric.labels)
-    if isinstance(value, dict):
-        for label, figure in value.items():
-            family.add_metric([label], figure)
-    elif value is not None:  # nothing ended in the last hour: no rate
-        family.add_metric([], value)
-    return family

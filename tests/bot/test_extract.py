@@ -56,13 +56,30 @@ URL = "https://shop.example/p/1"
         ("kr 1 299", "1299", None),
         ("¥12,800", "12800", None),
         ("１２８００円", "12800", "JPY"),
+        ("$1.5k", "1500", None),
+        ("US$1.5k", "1500", "USD"),
+        ("1.5k USD", "1500", "USD"),
+        ("€2k", "2000", "EUR"),
+        ("2k €", "2000", "EUR"),
+        ("$1k-$2k", "1000", None),
+        ("$1.2M", "1200000", None),
+        ("US$ 2bn", "2000000000", "USD"),
+        ("£1.5 million", "1500000", "GBP"),
+        ("4K TV $500", "500", None),
+        ("4K TV 500 USD", "500", "USD"),
+        ("4K TV $1.5k", "1500", None),
+        ("TV 4K giá 12 triệu", "12000000", "VND"),
+        ("Màn hình 2K 3,5 triệu", "3500000", "VND"),
+        ("1 triệu 290 nghìn đồng", "1290000", "VND"),
+        ("5 ft cable, $20", "20", None),
+        ("giá 4k", "4000", "VND"),
     ],
 )
 def test_money(text, amount, currency):
     assert parse_money(text) == (Decimal(amount), currency)
 
 
-@pytest.mark.parametrize("text", ["", "Liên hệ", "call us", "—", "-5 €", "9" * 40])
+@pytest.mark.parametrize("text", ["", "Liên hệ", "call us", "—", "-5 €", "9" * 40, "4K UHD", "2K monitor"])
 def test_no_money(text):
     assert parse_money(text) is None
 
@@ -142,8 +159,8 @@ def test_rules(rule, value):
     ("rule_set", "message"),
     [
         ([], "object"),
-        ({"colour": ".c"}, "'colour' is no field"),
-        ({"price": {}}, "nowhere to look"),
+        ({"colour": ".c"}, "'colour' is not a field"),
+        ({"price": {}}, "has no selector"),
         ({"price": []}, "no rule"),
         ({"price": {"css": ".a", "xpath": "//a"}}, "not several"),
         ({"price": {"css": "a["}}, "price"),

@@ -1,4 +1,4 @@
-"""From a page to price, currency, title and availability: by rules, or by what the page says about itself. No I/O."""
+"""Extracts price, currency, title and availability from a page, by rules or from its structured data. No I/O."""
 
 from dataclasses import replace
 from decimal import Decimal
@@ -18,7 +18,7 @@ __all__ = ["MAX_BYTES", "Document", "Money", "compile_rules", "extract", "parse_
 
 
 def extract(body: bytes, url: str = "", content_type: str | None = None, rule_set: Any = None) -> Result:
-    """What the page says, as a result; a `CrawlError` with a code when it says no price and no data."""
+    """Returns the extracted result; raises a `CrawlError` with a code when there is no price and no data."""
     rules = compile_rules(rule_set)
     document = Document(body, url, content_type)
     fields, data = rules.find(document)
@@ -57,13 +57,13 @@ def _money(value: Any, currency: str | None, document: Document) -> Money:
     money = parse_money(str(value), currency, document.regions)
     if money is None:
         raise CrawlError(
-            ErrorCode.PARSE_ERROR, f"rule_set: price found {str(value)[:80]!r}, which is no price"
+            ErrorCode.PARSE_ERROR, f"rule_set: price found {str(value)[:80]!r}, which is not a price"
         )
     return money
 
 
 def _completed(found: Found, document: Document) -> Found:
-    """Fields that no rule gave come from the page's own data; a price and its currency from the same source."""
+    """Fills fields that no rule found from structured data; a price and its currency come from the same source."""
     for source in sources(document):
         if found.price is None and source.price is not None:
             found = replace(
@@ -95,7 +95,7 @@ def _check(found: Found, data: dict[str, Any], rules: RuleSet) -> None:
     if found.price is not None:
         raise CrawlError(
             ErrorCode.PARSE_ERROR,
-            f"the price {found.price} has no clear currency; name it in the rule_set: "
+            f"the price {found.price} has no clear currency; set it in the rule_set: "
             '{"currency": {"value": "USD"}}',
         )
     where = "by the rule_set" if rules.fields else "in JSON-LD, microdata or OpenGraph"
@@ -112,7 +112,7 @@ def _extras(found: Found) -> dict[str, Any]:
 
 
 def _as_json(value: Any) -> Any:
-    """Decimals as text, which is exact; JSON has no other way to keep them so."""
+    """Converts decimals to strings, which are exact in JSON."""
     if isinstance(value, dict):
         return {key: _as_json(part) for key, part in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""In stock or not, from schema.org's terms and from what shops write. No I/O."""
+"""Reads stock status from schema.org terms and shop text. No I/O."""
 
 import re
 
@@ -20,7 +20,7 @@ _TERMS = {
     "pending": False,
     "availablefororder": True,
 }
-# What says no is looked for first: "not in stock" and "hết hàng" must not be read as "in stock", "hàng".
+# Checked first: "not in stock" and "hết hàng" must not match "in stock" and "hàng".
 _NO = re.compile(
     r"out[ -]of[ -]stock|sold[ -]?out|not (?:in stock|available)|unavailable|discontinued|no longer|pre-?order|"
     r"back-?order|hết hàng|tạm hết|ngừng kinh doanh|ngừng bán|không còn|sắp về|chưa có hàng|"
@@ -37,7 +37,7 @@ _YES = re.compile(
 
 
 def parse_availability(value: object) -> bool | None:
-    """True, False, or None when it says neither."""
+    """True, False, or None when unknown."""
     if isinstance(value, bool):
         return value
     if isinstance(value, (int, float)):

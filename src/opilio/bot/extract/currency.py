@@ -1,4 +1,4 @@
-"""Which currency a sign, a word or a code means; what could be several is settled by the region, never guessed."""
+"""Maps a sign, word or code to its ISO currency; ambiguous signs are resolved by region, never guessed."""
 
 import re
 from collections.abc import Sequence
@@ -133,14 +133,14 @@ _BY_REGION = {
 
 
 def _alternatives(signs: list[str]) -> str:
-    """Longer signs first; one made of letters must touch no other letter, a digit it may."""
+    """Longer signs first; a sign made of letters must not touch another letter, but may touch a digit."""
     return "|".join(
         rf"(?<![^\W\d_]){re.escape(sign)}(?![^\W\d_])" if any(map(str.isalpha, sign)) else re.escape(sign)
         for sign in sorted(signs, key=len, reverse=True)
     )
 
 
-# Words like `ft` and `tl` mean other things too: a real sign or code beats them wherever it stands.
+# Words such as `ft` and `tl` have other meanings too: a sign or code anywhere in the text is preferred.
 _WORDS = [sign for sign in _SIGNS if sign.isascii() and "$" not in sign]
 _CLEAR = re.compile(
     _alternatives([sign for sign in _SIGNS if sign not in _WORDS] + ["$", "¥"])
@@ -149,12 +149,13 @@ _CLEAR = re.compile(
 _CODE = re.compile(rf"(?<![^\W\d_])(?:{'|'.join(_CODES)})(?![^\W\d_])")
 _WORD = re.compile(_alternatives([*_WORDS, "kr"]))
 
-# Any of them, to find the number that stands beside one.
+# To find the number next to a sign: without and with the words that have other meanings.
+CLEAR_SIGN = f"(?:(?i:{_CLEAR.pattern})|{_CODE.pattern})"
 ANY_SIGN = f"(?:(?i:{_alternatives([*_SIGNS, *_BY_REGION, 'vnd', 'usd', 'eur', 'gbp'])})|{_CODE.pattern})"
 
 
 def currency_in(text: str, regions: Sequence[str] = ()) -> str | None:
-    """The first currency that the text names beyond doubt."""
+    """The first unambiguous currency in the text."""
     if match := _CODE.search(text):
         return match[0]
     match = _CLEAR.search(text.lower()) or _WORD.search(text.lower())
@@ -167,7 +168,7 @@ def currency_in(text: str, regions: Sequence[str] = ()) -> str | None:
 
 
 def as_code(text: str | None, regions: Sequence[str] = ()) -> str | None:
-    """A field that is meant to hold a currency: `usd`, `VND`, `₫`; None when it holds something else."""
+    """Reads a currency field such as `usd`, `VND` or `₫`; None when it holds something else."""
     if text is None:
         return None
     text = text.strip()

@@ -1,4 +1,4 @@
-"""A page as bytes → text and a tree, whatever its charset says; bounded in size. No I/O."""
+"""Decodes a page of bounded size into text and a tree. No I/O."""
 
 import functools
 import hashlib
@@ -15,7 +15,7 @@ from w3lib.encoding import html_to_unicode, read_bom
 from opilio.bot.errors import CrawlError
 from opilio.contracts.codes import ErrorCode
 
-# What is nested beyond the parser's depth is cut off: wanted here, no news.
+# Nesting beyond the parser's depth is cut off on purpose, so the warning is not useful.
 warnings.filterwarnings("ignore", message="Input data is too big", module=r"parsel\.")
 
 MAX_BYTES = 10 * 1024 * 1024
@@ -36,15 +36,15 @@ _VISIBLE_TEXT = (
 
 
 class Document:
-    """One page: its source, its tree, and what it says about where it comes from."""
+    """One page: source, tree, and the regions it declares."""
 
     def __init__(self, body: bytes, url: str = "", content_type: str | None = None) -> None:
         if len(body) > MAX_BYTES:
             raise CrawlError(
-                ErrorCode.MEDIA_TOO_LARGE, f"the page has {len(body)} bytes, {MAX_BYTES} is the most"
+                ErrorCode.MEDIA_TOO_LARGE, f"the page has {len(body)} bytes, {MAX_BYTES} is the limit"
             )
         self.url = url
-        # A NUL ends the page for the HTML parser; nothing after it would be seen.
+        # The HTML parser stops at a NUL.
         self.text = decoded(body, content_type).replace("\x00", "")
 
     @functools.cached_property
@@ -53,12 +53,12 @@ class Document:
 
     @functools.cached_property
     def json(self) -> Any:
-        """The page itself as JSON, or None when it is none."""
+        """The page parsed as JSON, or None when it is not JSON."""
         return parsed_json(self.text)
 
     @functools.cached_property
     def regions(self) -> list[str]:
-        """Countries that the page names itself: its language, its locale, its top-level domain."""
+        """Countries that the page declares by language, locale and top-level domain."""
         said = self.tree.xpath("/html/@lang | //meta[@property='og:locale']/@content").getall()
         found = [match[1].upper() for text in said if (match := _REGION.match(text.strip()))]
         found += [
@@ -71,24 +71,24 @@ class Document:
 
     @functools.cached_property
     def content_hash(self) -> str:
-        """SHA-256 of what a reader sees, so that scripts, tokens and white space do not count as a change."""
+        """SHA-256 of the visible text, so that scripts, tokens and white space do not count as a change."""
         visible = self.text if self.json is not None else " ".join(self.tree.xpath(_VISIBLE_TEXT).getall())
         return hashlib.sha256(" ".join(visible.split()).encode("utf-8", "replace")).hexdigest()
 
 
 def decoded(body: bytes, content_type: str | None = None) -> str:
-    """UTF-8 wherever the bytes are that, even if the header says otherwise; else what header or page declare."""
+    """Decodes as UTF-8 where the bytes are valid UTF-8, even against the header; else as header or page declare."""
     if read_bom(body)[0] is None and not body.isascii():
         try:
             return body.decode("utf-8")
         except UnicodeDecodeError:
-            # Not UTF-8, or broken UTF-8: let the declarations speak.
+            # Not UTF-8: use the declared encoding.
             return html_to_unicode(content_type, body, default_encoding="cp1252")[1]
     return html_to_unicode(content_type, body, default_encoding="utf-8")[1]
 
 
 def parsed_json(text: str) -> Any:
-    """JSON with exact numbers; None when it is none, or nested beyond reason."""
+    """Parses JSON with exact numbers; None when it is invalid or nested too deeply."""
     text = text.strip()
     if not text.startswith(("{", "[")):
         return None

@@ -1,4 +1,4 @@
-"""One price out of several offers: this page's before others, in stock before not, new before used, then the lowest."""
+"""Chooses one of several offers: this page's first, then in stock, then new, then the lowest price."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from opilio.bot.extract.money import MOST, parse_money
 from opilio.bot.extract.shapes import first, last_word, listed, same_page, text_of
 
 _MOST_OFFERS = 500
-# A price that was, or that somebody recommends, is not what one pays.
+# Former and recommended prices are not what the buyer pays.
 _NOT_PAID = {"listprice", "strikethroughprice", "suggestedretailprice", "msrp", "srp", "regularprice"}
 
 
@@ -36,7 +36,7 @@ def best_offer(offers: list[Any], page: str = "", regions: Sequence[str] = ()) -
 
 
 def _read(offer: dict[str, Any], regions: Sequence[str]) -> list[Offer]:
-    """The offers in one node: an AggregateOffer holds several, or a range whose lower end counts."""
+    """The offers in one node; an AggregateOffer holds several, or a range whose lower end is used."""
     inner = [part for part in listed(offer.get("offers")) if isinstance(part, dict)]
     if inner:
         shared: dict[str, Any] = {
@@ -60,7 +60,7 @@ def _read(offer: dict[str, Any], regions: Sequence[str]) -> list[Offer]:
 
 
 def _price(offer: dict[str, Any], regions: Sequence[str]) -> tuple[Decimal, str | None] | None:
-    """The price of a node, from wherever the shop put it."""
+    """The price of a node, from the node itself or its price specifications."""
     holders = [offer, *(part for part in listed(offer.get("priceSpecification")) if isinstance(part, dict))]
     for holder in holders:
         if last_word(holder.get("priceType")) in _NOT_PAID:

@@ -1,4 +1,4 @@
-"""The rule_set language: how an operator says where on a page the values are (docs/reference/rule-set.md). No I/O."""
+"""The rule_set language: where on a page the values are (docs/reference/rule-set.md). No I/O."""
 
 import re
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _MOST_TEXT = 2 * 1024 * 1024
 
 
 class _Spec(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """One rule as it is written."""
+    """One rule as the operator wrote it."""
 
     css: str | None = None
     xpath: str | None = None
@@ -48,7 +48,7 @@ class Rule:
 
     def values(self, document: Document) -> list[Any]:
         found = (self._transformed(value, document) for value in self._selected(document))
-        # An empty string is a place without a value, so that the next rule gets its turn.
+        # An empty string counts as not found, so that the next rule is tried.
         present = (value for value in found if value is not None and value != "")
         return [value for value, _ in zip(present, range(_MOST_VALUES), strict=False)]
 
@@ -114,14 +114,14 @@ class RuleSet:
     auto: bool = True
 
     def find(self, document: Document) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The values of the fields and of `data`; what was not found is left out."""
+        """Returns the values of the fields and of `data`, without those not found."""
         fields = {name: rule.find(document) for name, rule in self.fields.items()}
         data = {name: rule.find(document) for name, rule in self.data.items()}
         return _present(fields), _present(data)
 
 
 def compile_rules(rule_set: Any) -> RuleSet:
-    """Checks a rule_set and makes it ready; what is wrong with it is named in a `CrawlError`."""
+    """Validates and compiles a rule_set; raises a `CrawlError` that names the mistake."""
     if not rule_set:
         return RuleSet()
     if not isinstance(rule_set, dict):
@@ -133,7 +133,7 @@ def compile_rules(rule_set: Any) -> RuleSet:
     if not isinstance(data, dict):
         raise _wrong("data must be an object of rules")
     if unknown := sorted(set(rules) - set(FIELDS)):
-        raise _wrong(f"{unknown[0]!r} is no field; put your own fields under data")
+        raise _wrong(f"{unknown[0]!r} is not a field; put your own fields under data")
     return RuleSet(
         {name: _alternatives(name, rule) for name, rule in rules.items()},
         {name: _alternatives(f"data.{name}", rule) for name, rule in data.items()},
@@ -154,7 +154,7 @@ def _rule(name: str, written: Any) -> Rule:
     if sum(selectors) > 1 or (spec.value is not msgspec.UNSET and any(selectors)):
         raise _wrong(f"{name} needs one of css, xpath, json or value, not several")
     if not any(selectors) and spec.regex is None and spec.value is msgspec.UNSET:
-        raise _wrong(f"{name} says nowhere to look: give css, xpath, json, regex or value")
+        raise _wrong(f"{name} has no selector: give css, xpath, json, regex or value")
     try:
         _check_selectors(spec)
         pattern = re.compile(spec.regex, re.DOTALL) if spec.regex is not None else None
@@ -166,7 +166,7 @@ def _rule(name: str, written: Any) -> Rule:
 
 
 def _check_selectors(spec: _Spec) -> None:
-    """A selector with a mistake in it is told apart from one that finds nothing."""
+    """Raises on a malformed selector, which otherwise looks like one that finds nothing."""
     empty = Selector(text="<html></html>", type="html")
     if spec.css is not None:
         empty.css(spec.css)
@@ -182,7 +182,7 @@ def _spec(name: str, written: Any) -> _Spec:
 
 
 def _text(node: Selector, attr: str | None) -> str | None:
-    """The attribute, or the text of the element with all that is in it; `::text` and `@href` are text already."""
+    """The attribute, or the element's text with its descendants; `::text` and `@href` are already text."""
     if not hasattr(node.root, "attrib"):
         return str(node.root)
     if attr is not None:
@@ -200,7 +200,7 @@ def _groups(pattern: re.Pattern[str], text: str) -> Iterator[str]:
 
 
 def _json_documents(document: Document, css: str | None) -> Iterator[Any]:
-    """The page itself when it is JSON, else the JSON in its scripts (those that `css` selects)."""
+    """The page itself when it is JSON, else the JSON in the scripts that `css` selects."""
     if document.json is not None and css is None:
         yield document.json
         return

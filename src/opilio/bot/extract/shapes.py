@@ -1,4 +1,4 @@
-"""The loose shapes of structured data: one or many, text or number, an address in five spellings. No I/O."""
+"""Normalises loosely typed structured data: one or many, text or number, URL variants. No I/O."""
 
 import html
 import re
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def listed(value: Any) -> list[Any]:
-    """Schema.org lets every value be one or many."""
+    """Returns a list: schema.org allows one value or several everywhere."""
     if value is None:
         return []
     return list(value) if isinstance(value, list) else [value]
@@ -20,7 +20,7 @@ def first(value: Any) -> Any:
 
 
 def text_of(value: Any) -> str | None:
-    """The first value as one line of text; None when it is no text or empty."""
+    """The first value as one line of text; None when it is empty or not text."""
     value = first(value)
     if isinstance(value, (int, Decimal)) and not isinstance(value, bool):
         value = str(value)
@@ -35,7 +35,7 @@ def last_word(term: Any) -> str:
 
 
 def same_page(address: Any, page: str) -> bool:
-    """Whether two addresses mean the same page: scheme, `www.`, fragment and a last slash do not matter."""
+    """Compares two URLs, ignoring scheme, `www.`, fragment and trailing slash."""
     return isinstance(address, str) and bool(page) and _bare(address) == _bare(page)
 
 

@@ -1,4 +1,4 @@
-"""What a page says about itself for machines: JSON-LD, microdata, OpenGraph. No I/O."""
+"""Reads a page's structured data: JSON-LD, microdata, OpenGraph. No I/O."""
 
 import logging
 import re
@@ -31,7 +31,7 @@ _PRODUCT_TYPES = {
     "mobileapplication",
     "softwareapplication",
 }
-# Below these keys lie other products than the one of the page.
+# Values under these keys are other products.
 _OTHER_PRODUCTS = {
     "isrelatedto",
     "issimilarto",
@@ -47,7 +47,7 @@ _MOST_PRODUCTS = 50
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What one source says; any field may be missing."""
+    """Fields found in one source; any may be missing."""
 
     source: str
     price: Decimal | None = None
@@ -59,7 +59,7 @@ class Found:
 
 
 def sources(document: Document) -> Iterator[Found]:
-    """Every source of the page that has something to say, the most trusted first."""
+    """The page's sources, most trusted first."""
     for source, products in (("json-ld", json_ld(document)), ("microdata", microdata(document))):
         if (product := _main_product(products, document)) is not None:
             yield _of_product(source, product, document)
@@ -67,7 +67,7 @@ def sources(document: Document) -> Iterator[Found]:
 
 
 class _Microdata(MicrodataExtractor):  # type: ignore[misc]
-    """Numbers the items of a page once, not once for each product on it."""
+    """Builds the item ids once per page instead of once per product."""
 
     _numbers: dict[Any, int] | None = None
 
@@ -78,7 +78,7 @@ class _Microdata(MicrodataExtractor):  # type: ignore[misc]
 
 
 def json_ld(document: Document) -> list[dict[str, Any]]:
-    """The nodes of all JSON-LD blocks, flat; a broken block costs itself alone."""
+    """The nodes of all JSON-LD blocks as a flat list; a malformed block is skipped."""
     nodes: list[dict[str, Any]] = []
     for script in document.tree.xpath('//script[contains(@type, "ld+json")]/text()').getall():
         data = parsed_json(script)
@@ -104,7 +104,7 @@ def microdata(document: Document) -> list[dict[str, Any]]:
 
 
 def open_graph(document: Document) -> Found:
-    """`og:` and `product:` meta tags, wherever on the page they stand."""
+    """Reads `og:` and `product:` meta tags anywhere on the page."""
     tags: dict[str, str] = {}
     for tag in document.tree.xpath("//meta[(@property or @name) and @content]")[:_MOST_NODES]:
         name = (tag.attrib.get("property") or tag.attrib.get("name", "")).strip().lower()
@@ -129,7 +129,7 @@ def open_graph(document: Document) -> Found:
 
 
 def _main_product(nodes: list[dict[str, Any]], document: Document) -> dict[str, Any] | None:
-    """The product of the page: the one with its address, else the first with a price, else the first."""
+    """The page's product: the one with its URL, else the first with a price, else the first."""
     products = [node for node in nodes if _types(node) & _PRODUCT_TYPES][:_MOST_PRODUCTS]
     if not products:
         # Some shops publish the offer alone.
@@ -186,7 +186,7 @@ def _nodes(data: Any) -> list[dict[str, Any]]:
             todo += [
                 value
                 for key, value in current.items()
-                # What hangs on a product is part of it, not another candidate.
+                # Children of a product are part of it, not other candidates.
                 if isinstance(value, (dict, list)) and not product and key.lower() not in _OTHER_PRODUCTS
             ]
     return found
@@ -207,7 +207,7 @@ def _as_json_ld(item: Any) -> Any:
 
 
 def _repaired(script: str) -> str:
-    """JSON as people break it: comments, CDATA, HTML comment marks, commas at the end."""
+    """Removes comments, CDATA, HTML comment marks and trailing commas from JSON."""
     script = re.sub(r"<!--|-->|//\s*<!\[CDATA\[|//\s*\]\]>|<!\[CDATA\[|\]\]>", "", script).strip().rstrip(";")
     try:
         text: str = jstyleson.dispose(script)

@@ -1,4 +1,4 @@
-"""What a rule does with the text it found: small named steps, each a pure function. No I/O."""
+"""Named transforms that a rule applies to the value it found. No I/O."""
 
 import html
 import re
@@ -52,7 +52,7 @@ SIMPLE: dict[str, Transform] = {
 
 
 def compile_transforms(written: list[Any] | str) -> list[Transform]:
-    """Steps by name (`"strip"`) or with an argument (`{"prefix": "€"}`); ValueError names a wrong one."""
+    """Compiles steps given by name (`"strip"`) or with an argument (`{"prefix": "€"}`); ValueError names a wrong one."""
     steps = [written] if isinstance(written, str) else written
     return [_compiled(step) for step in steps]
 
@@ -90,9 +90,9 @@ def _replace(argument: Any) -> Transform:
 
 
 def _map(table: Any) -> Transform:
-    """Exact texts to values; what is not in the table is no value."""
+    """Maps exact text to values; text that is not in the table gives None."""
     if not isinstance(table, dict):
-        raise ValueError("map takes an object")  # noqa: TRY004  a wrong rule_set, told like the others
+        raise ValueError("map takes an object")  # noqa: TRY004  a wrong rule_set is a ValueError everywhere
     return lambda value, _: table.get(str(value).strip())
 
 
@@ -108,7 +108,7 @@ def _suffix(text: Any) -> Transform:
 
 def _multiply(factor: Any) -> Transform:
     if isinstance(factor, bool) or not isinstance(factor, (int, float, Decimal)):
-        raise ValueError("multiply takes a number")  # noqa: TRY004  a wrong rule_set, told like the others
+        raise ValueError("multiply takes a number")  # noqa: TRY004  a wrong rule_set is a ValueError everywhere
     exact = Decimal(str(factor))
 
     def apply(value: Any, _: Document) -> Decimal | None:

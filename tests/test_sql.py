@@ -9,6 +9,7 @@ PARTS = [
     "opilio.access",
     "opilio.adapters",
     "opilio.analytics",
+    "opilio.audit",
     "opilio.collector",
     "opilio.crawl",
     "opilio.delivery",

@@ -16,31 +16,39 @@ class OpilioError(Exception):
 
 
 class Refused(OpilioError):
-    """A request that cannot be carried out, with the code a program can act on."""
+    """A request that cannot be carried out: the code for programs, a template and its parameters for people.
 
-    def __init__(self, code: str, message: str, details: Any = None) -> None:
-        super().__init__(message)
+    The message is the template filled in (`%(name)s`); a face that speaks another language translates the template.
+    """
+
+    def __init__(self, code: str, template: str, details: Any = None, **params: Any) -> None:
         self.code = code
-        self.message = message
+        self.template = template
+        self.params = params
+        self.message = template % params if params else template
         self.details = details
+        super().__init__(self.message)
 
 
 class Invalid(Refused):
     """One or more fields are wrong; `details` names them."""
 
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__("validation_error", f"{field}: {message}", [{"field": field, "message": message}])
+    def __init__(self, field: str, template: str, **params: Any) -> None:
+        super().__init__("validation_error", template, **params)
         self.field = field
+        self.details = [{"field": field, "message": self.message}]
+        self.message = f"{field}: {self.message}"
+        self.args = (self.message,)
 
 
 class NotFound(Refused):
-    def __init__(self, message: str, code: str = "not_found") -> None:
-        super().__init__(code, message)
+    def __init__(self, template: str, code: str = "not_found", **params: Any) -> None:
+        super().__init__(code, template, **params)
 
 
 class Conflict(Refused):
-    def __init__(self, message: str, code: str = "conflict", details: Any = None) -> None:
-        super().__init__(code, message, details)
+    def __init__(self, template: str, code: str = "conflict", details: Any = None, **params: Any) -> None:
+        super().__init__(code, template, details, **params)
 
 
 class Unavailable(OpilioError):

@@ -6,6 +6,7 @@ import pytest
 from httpx2 import AsyncClient
 from playwright.async_api import Page, expect
 
+from opilio import audit
 from opilio.runtime.bootstrap import Opilio
 from tests.dashboard.conftest import PASSWORD, Bot, add_policy
 
@@ -30,7 +31,7 @@ async def test_payloads_in_every_field_are_text(admin: Page, opilio: Opilio, bot
     await opilio.acting.act("reset", [job_id], "operator:test")
     [job] = await bot.pull()
     await bot.submit(job, success=True, title=EVIL, data={EVIL: EVIL, "n": 1}, raw_html=PAGE)
-    await opilio.entry.note(EVIL, EVIL, EVIL, {EVIL: EVIL})
+    await audit.record(opilio.database, EVIL, EVIL, EVIL, {EVIL: EVIL})
     await opilio.entry.new_key(EVIL[:100], "read")
     await opilio.entry.login_link(EVIL[:90], "viewer")
     await opilio.views.save("policies", EVIL, f"q={EVIL}", EVIL)

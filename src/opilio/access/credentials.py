@@ -4,7 +4,6 @@ import asyncio
 import time
 from datetime import timedelta
 from functools import cache
-from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -202,16 +201,6 @@ class Entry:
             return await asyncio.to_thread(self._hasher.verify, stored, password)
         except (VerificationError, InvalidHashError):
             return False
-
-    # ── audit ────────────────────────────────────────────────────────────────────────────────────
-
-    async def note(self, actor: str, action: str, subject: str, details: Any = None) -> None:
-        await self._db.execute(
-            _Q.add_audit, actor=actor, action=action, subject=subject, details=details or {}
-        )
-
-    async def audit(self, before: int | None, most: int) -> list[Row]:
-        return await self._db.fetch(_Q.audit, before=before, most=most)
 
     async def tidy(self) -> None:
         await self._db.execute(_Q.forget_old)

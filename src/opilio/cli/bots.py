@@ -5,6 +5,7 @@ from uuid import UUID
 
 import typer
 
+from opilio import audit
 from opilio.cli import words
 from opilio.cli.context import actor, open_opilio_for_cli, run_async
 from opilio.cli.output import Cursor, Json, Limit, print_page, show
@@ -32,7 +33,7 @@ def token(bot_id: str, json: Json = False) -> None:
 async def _token(bot_id: str) -> tuple[UUID, str]:
     async with open_opilio_for_cli() as opilio:
         made = await opilio.entry.new_bot_token(bot_id)
-        await opilio.entry.note(actor(), "bot.token", bot_id)
+        await audit.record(opilio.database, actor(), "bot.token", bot_id)
         return made
 
 
@@ -64,5 +65,5 @@ def revoke(
 async def _revoke(bot_id: str, token_id: UUID | None) -> int:
     async with open_opilio_for_cli() as opilio:
         count = await opilio.entry.revoke_bot_tokens(bot_id, token_id)
-        await opilio.entry.note(actor(), "bot.revoke", bot_id)
+        await audit.record(opilio.database, actor(), "bot.revoke", bot_id)
         return count

@@ -5,6 +5,7 @@ from uuid import UUID
 
 import typer
 
+from opilio import audit
 from opilio.cli import words
 from opilio.cli.context import actor, open_opilio_for_cli, run_async
 from opilio.cli.output import Cursor, Json, Limit, print_fields, print_page, show
@@ -53,5 +54,5 @@ def replay(id_: Id, json: Json = False) -> None:
 async def _replay(id_: UUID) -> Any:
     async with open_opilio_for_cli() as opilio:
         letter = await opilio.dead_letters.replay(id_)
-        await opilio.entry.note(actor(), "dlq.replay", str(id_))
+        await audit.record(opilio.database, actor(), "dlq.replay", str(id_))
         return letter

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from opilio import audit
 from opilio.cli import words
 from opilio.cli.context import actor, open_opilio_for_cli, run_async
 from opilio.cli.output import Cursor, Json, Limit, print_fields, print_page, show
@@ -56,5 +57,5 @@ async def _set(host: str, max_concurrent: int | None, min_delay: timedelta | Non
     limits = Limits(max_concurrent, min_delay.total_seconds() if min_delay is not None else None)
     async with open_opilio_for_cli() as opilio:
         name = await opilio.hosts.set_limits(host, limits)
-        await opilio.entry.note(actor(), "host.limits", name)
+        await audit.record(opilio.database, actor(), "host.limits", name)
         return await opilio.insights.host(name)

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import typer
 
+from opilio import audit
 from opilio.cli.context import actor, open_opilio_for_cli, run_async
 from opilio.cli.output import Json, print_table, show
 
@@ -32,7 +33,7 @@ def create(
 async def _create(name: str, scope: str) -> tuple[UUID, str]:
     async with open_opilio_for_cli() as opilio:
         made = await opilio.entry.new_key(name, scope)
-        await opilio.entry.note(actor(), "key.create", name, {"scope": scope})
+        await audit.record(opilio.database, actor(), "key.create", name, {"scope": scope})
         return made
 
 
@@ -66,5 +67,5 @@ def revoke(key: Annotated[str, typer.Argument(help="Its id or its name.")], json
 async def _revoke(key: str) -> int:
     async with open_opilio_for_cli() as opilio:
         count = await opilio.entry.revoke_key(key)
-        await opilio.entry.note(actor(), "key.revoke", key)
+        await audit.record(opilio.database, actor(), "key.revoke", key)
         return count

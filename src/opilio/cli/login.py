@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from opilio import audit
 from opilio.cli.context import actor, open_opilio_for_cli, run_async, settings
 from opilio.cli.output import Json, note, show
 
@@ -26,5 +27,5 @@ async def _link(name: str) -> str:
         note("Opilio does not run; start it with `opilio up`, then open the link")
     async with open_opilio_for_cli() as opilio:
         secret = await opilio.entry.login_link(name)
-        await opilio.entry.note(actor(), "login.link", name)
+        await audit.record(opilio.database, actor(), "login.link", name)
     return f"{running.url if running else url_of(wanted)}/login/{secret}"

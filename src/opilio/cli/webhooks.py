@@ -5,6 +5,7 @@ from uuid import UUID
 
 import typer
 
+from opilio import audit
 from opilio.cli import words
 from opilio.cli.context import actor, open_opilio_for_cli, run_async
 from opilio.cli.moments import Since, Until
@@ -43,7 +44,7 @@ async def _add(**fields: Any) -> Any:
 
     async with open_opilio_for_cli() as opilio:
         endpoint = await opilio.webhooks.create(EndpointCreate(**fields))
-        await opilio.entry.note(actor(), "webhook.create", str(endpoint.id))
+        await audit.record(opilio.database, actor(), "webhook.create", str(endpoint.id))
         return endpoint
 
 
@@ -101,7 +102,7 @@ async def _replay(id_: UUID, **span: Any) -> Any:
 
     async with open_opilio_for_cli() as opilio:
         answer = await opilio.webhooks.replay(id_, ReplayRequest(**span))
-        await opilio.entry.note(actor(), "webhook.replay", str(id_))
+        await audit.record(opilio.database, actor(), "webhook.replay", str(id_))
         return answer
 
 
@@ -124,7 +125,7 @@ async def _switch(id_: UUID, on: bool) -> Any:
 
     async with open_opilio_for_cli() as opilio:
         endpoint = await opilio.webhooks.patch(id_, EndpointPatch(enabled=on))
-        await opilio.entry.note(actor(), "webhook.enable" if on else "webhook.disable", str(id_))
+        await audit.record(opilio.database, actor(), "webhook.enable" if on else "webhook.disable", str(id_))
         return endpoint
 
 
@@ -144,7 +145,7 @@ async def _rotate(id_: UUID, overlap_hours: float) -> Any:
 
     async with open_opilio_for_cli() as opilio:
         endpoint = await opilio.webhooks.rotate_secret(id_, SecretRotation(overlap_hours=overlap_hours))
-        await opilio.entry.note(actor(), "webhook.rotate", str(id_))
+        await audit.record(opilio.database, actor(), "webhook.rotate", str(id_))
         return endpoint
 
 
@@ -158,7 +159,7 @@ def delete(id_: Id, json: Json = False) -> None:
 async def _delete(id_: UUID) -> None:
     async with open_opilio_for_cli() as opilio:
         await opilio.webhooks.delete(id_)
-        await opilio.entry.note(actor(), "webhook.delete", str(id_))
+        await audit.record(opilio.database, actor(), "webhook.delete", str(id_))
 
 
 async def _ask(question: str, *args: Any, **named: Any) -> Any:

@@ -92,15 +92,6 @@ delete from operator_session where hash = :hash::bytea;
 with links as (delete from login_link where expires_at < now() - interval '1 day')
 delete from operator_session where expires_at < now();
 
--- name: add_audit
--- Who did what.
-insert into audit_log (actor, action, subject, details) values (:actor::text, :action::text, :subject::text, :details::jsonb);
-
--- name: audit
--- The log, newest first.
-select audit_id, at, actor, action, subject, details from audit_log
-where :before::bigint is null or audit_id < :before::bigint order by audit_id desc limit :most::int;
-
 -- name: change_operator
 -- A new role, or access taken away or given back; refused by zero rows where it would leave no admin.
 update operator o set role = coalesce(:role::text, o.role),

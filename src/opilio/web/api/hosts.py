@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from opilio import audit
 from opilio.contracts.management import Host, LimitsRequest
 from opilio.crawl.politeness import Limits
 from opilio.web.api.shared import ListQuery
@@ -41,5 +42,5 @@ async def puthost_name(call: Call) -> Any:
         call.text("host"), Limits(asked.max_concurrent, asked.min_delay_seconds)
     )
     call.request.app.state.desk.work_appeared()
-    await call.opilio.entry.note(call.actor, "host.limits", host, msgspec.to_builtins(asked))
+    await audit.record(call.opilio.database, call.actor, "host.limits", host, msgspec.to_builtins(asked))
     return await call.opilio.insights.host(host)

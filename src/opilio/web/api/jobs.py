@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from opilio import audit
 from opilio.contracts.bot_api import BotId
 from opilio.contracts.management import ActionRequest, ActionRow, Job, JobStatus, LateRow, TimelineRow, Why
 from opilio.web.api.shared import ListQuery, host_name, uuid_of, whole
@@ -96,7 +97,7 @@ async def act_on_jobs(call: Call) -> Any:
     call.request.app.state.desk.work_appeared()
     done = [item.job_id for item in acted if item.refusal is None]
     if done:
-        await call.opilio.entry.note(call.actor, f"jobs.{asked.action}", "jobs", {"ids": done})
+        await audit.record(call.opilio.database, call.actor, f"jobs.{asked.action}", "jobs", {"ids": done})
     rows = [
         ActionRow(
             id=item.job_id,

@@ -8,6 +8,7 @@ from litestar import Response
 from litestar.response import Stream
 from msgspec import Meta
 
+from opilio import audit
 from opilio.contracts.management import HistoryRow, Job, Why
 from opilio.contracts.policies import ImportAnswer, ImportRow, Policy, PolicyInput, PolicyPatch
 from opilio.crawl.export_policies import write_csv, write_jsonl
@@ -48,7 +49,9 @@ class ExportQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 )
 async def create_policy(call: Call) -> Any:
     policy_id = await call.opilio.policies.create(call.body)
-    await call.opilio.entry.note(call.actor, "policy.create", str(policy_id), {"url": call.body.url})
+    await audit.record(
+        call.opilio.database, call.actor, "policy.create", str(policy_id), {"url": call.body.url}
+    )
     return await call.opilio.insights.policy(policy_id)
 
 
@@ -83,7 +86,7 @@ async def import_policies(call: Call) -> Any:
     counts = {
         status: sum(row.status == status for row in rows) for status in ("created", "updated", "rejected")
     }
-    await call.opilio.entry.note(call.actor, "policies.import", "policies", counts)
+    await audit.record(call.opilio.database, call.actor, "policies.import", "policies", counts)
     return ImportAnswer(rows=rows, **counts)
 
 
@@ -151,7 +154,9 @@ async def get_policy(call: Call) -> Any:
 async def patch_policy(call: Call) -> Any:
     policy_id = call.uuid()
     await call.opilio.policies.change(policy_id, call.body)
-    await call.opilio.entry.note(call.actor, "policy.change", str(policy_id), msgspec.to_builtins(call.body))
+    await audit.record(
+        call.opilio.database, call.actor, "policy.change", str(policy_id), msgspec.to_builtins(call.body)
+    )
     return await call.opilio.insights.policy(policy_id)
 
 
@@ -168,7 +173,7 @@ async def delete_policy(call: Call) -> Any:
     policy_id = call.uuid()
     if not await call.opilio.policies.delete([policy_id]):
         raise NotFound(f"there is no policy {policy_id}")
-    await call.opilio.entry.note(call.actor, "policy.delete", str(policy_id))
+    await audit.record(call.opilio.database, call.actor, "policy.delete", str(policy_id))
     return {"id": str(policy_id), "status": "deleted"}
 
 
@@ -188,7 +193,7 @@ async def run_policy(call: Call) -> Any:
     if job_id is None:
         raise NotFound(f"there is no policy {policy.id}")
     call.request.app.state.desk.work_appeared()
-    await call.opilio.entry.note(call.actor, "policy.run", str(policy.id))
+    await audit.record(call.opilio.database, call.actor, "policy.run", str(policy.id))
     return await call.opilio.insights.job(job_id)
 
 

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from opilio import audit
 from opilio.contracts.projects import Project, ProjectInput, ProjectState, ProjectStatus, TaskRow
 from opilio.web.api.shared import ListQuery
 from opilio.web.routes import Call, Registry
@@ -33,7 +34,7 @@ class TaskQuery(ListQuery, kw_only=True, forbid_unknown_fields=True):
 )
 async def create_project(call: Call) -> Any:
     project_id = await call.opilio.projects.create(call.body, by=call.actor)
-    await call.opilio.entry.note(call.actor, "project.create", project_id)
+    await audit.record(call.opilio.database, call.actor, "project.create", project_id)
     return await call.opilio.project_insights.project(project_id)
 
 

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from opilio import audit
 from opilio.contracts.webhooks import (
     Attempt,
     DeadLetter,
@@ -45,7 +46,7 @@ class DeadLetterQuery(ListQuery, kw_only=True, forbid_unknown_fields=True):
 )
 async def create_webhook(call: Call) -> Any:
     made = await call.opilio.webhooks.create(call.body)
-    await call.opilio.entry.note(call.actor, "webhook.create", str(made.id), {"url": made.url})
+    await audit.record(call.opilio.database, call.actor, "webhook.create", str(made.id), {"url": made.url})
     return made
 
 
@@ -79,8 +80,8 @@ async def get_webhook(call: Call) -> Any:
 )
 async def patch_webhook(call: Call) -> Any:
     changed = await call.opilio.webhooks.patch(call.uuid(), call.body)
-    await call.opilio.entry.note(
-        call.actor, "webhook.change", str(changed.id), msgspec.to_builtins(call.body)
+    await audit.record(
+        call.opilio.database, call.actor, "webhook.change", str(changed.id), msgspec.to_builtins(call.body)
     )
     return changed
 
@@ -97,7 +98,7 @@ async def patch_webhook(call: Call) -> Any:
 async def delete_webhook(call: Call) -> Any:
     endpoint_id = call.uuid()
     await call.opilio.webhooks.delete(endpoint_id)
-    await call.opilio.entry.note(call.actor, "webhook.delete", str(endpoint_id))
+    await audit.record(call.opilio.database, call.actor, "webhook.delete", str(endpoint_id))
     return {"id": str(endpoint_id), "status": "deleted"}
 
 
@@ -114,7 +115,7 @@ async def delete_webhook(call: Call) -> Any:
 )
 async def rotate_secret(call: Call) -> Any:
     rotated = await call.opilio.webhooks.rotate_secret(call.uuid(), call.body or SecretRotation())
-    await call.opilio.entry.note(call.actor, "webhook.rotate", str(rotated.id))
+    await audit.record(call.opilio.database, call.actor, "webhook.rotate", str(rotated.id))
     return rotated
 
 
@@ -145,8 +146,8 @@ async def webhook_attempts(call: Call) -> Any:
 async def replay_webhook(call: Call) -> Any:
     endpoint_id = call.uuid()
     answer = await call.opilio.webhooks.replay(endpoint_id, call.body)
-    await call.opilio.entry.note(
-        call.actor, "webhook.replay", str(endpoint_id), {"replayed": answer.replayed}
+    await audit.record(
+        call.opilio.database, call.actor, "webhook.replay", str(endpoint_id), {"replayed": answer.replayed}
     )
     return answer
 
@@ -224,5 +225,7 @@ async def get_dead_letter(call: Call) -> Any:
 )
 async def replay_dead_letter(call: Call) -> Any:
     replayed = await call.opilio.dead_letters.replay(call.uuid())
-    await call.opilio.entry.note(call.actor, "dlq.replay", str(replayed.id), {"queue": replayed.queue})
+    await audit.record(
+        call.opilio.database, call.actor, "dlq.replay", str(replayed.id), {"queue": replayed.queue}
+    )
     return replayed

@@ -17,6 +17,7 @@ from litestar.datastructures import Cookie
 from litestar.handlers import HTTPRouteHandler, route
 from litestar.response import Redirect
 
+from opilio import audit
 from opilio.access.identity import SCOPES, Operator
 from opilio.contracts.envelope import STATUS_OF
 from opilio.errors import Invalid, NotFound, Refused, Unavailable
@@ -100,7 +101,7 @@ class Visit:
         return twin_of(self.request.url.path)[1]
 
     async def note(self, action: str, subject: str, details: Any = None) -> None:
-        await self.opilio.entry.note(self.actor, action, subject, details)
+        await audit.record(self.opilio.database, self.actor, action, subject, details)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from opilio import audit as audit_log
 from opilio.access.identity import SCOPE_OF_ROLE, SCOPES
 from opilio.errors import Invalid
 from opilio.web.dashboard.page import Page, Site, Visit, go
@@ -34,7 +35,7 @@ async def _page(visit: Visit, **shown: Any) -> Page:
 async def audit(visit: Visit) -> Page:
     text = visit.arg("before") or ""
     before = int(text) if text.isdigit() and len(text) < 18 else None
-    rows = await visit.opilio.entry.audit(before, _SIZE + 1)
+    rows = await audit_log.entries(visit.opilio.database, before, _SIZE + 1)
     values = {"rows": rows[:_SIZE], "older": rows[_SIZE - 1]["audit_id"] if len(rows) > _SIZE else None}
     return Page("audit.html", visit.words.say("Who did what"), values, rows=rows[:_SIZE])
 

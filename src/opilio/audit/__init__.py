@@ -1,0 +1,19 @@
+"""The audit log: who changed what, written in the transaction of the change."""
+
+from typing import Any
+
+from opilio.adapters.postgres import Database, Row, Session, load_queries
+
+_SQL = load_queries("opilio.audit")
+
+
+async def record(
+    session: Session | Database, actor: str, action: str, subject: str, details: Any = None
+) -> None:
+    """Adds one entry; with a session it is part of that session's transaction."""
+    await session.execute(_SQL.add_entry, actor=actor, action=action, subject=subject, details=details or {})
+
+
+async def entries(database: Database, before: int | None, limit: int) -> list[Row]:
+    """Newest first; `before` is the id of the last entry of the page before."""
+    return await database.fetch(_SQL.list_entries, before=before, limit=limit)

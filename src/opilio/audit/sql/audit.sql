@@ -1,0 +1,9 @@
+-- name: add_entry
+-- Who did what to what, in the transaction of the change.
+insert into audit_log (actor, action, subject, details)
+values (:actor::text, :action::text, :subject::text, :details::jsonb);
+
+-- name: list_entries
+-- Newest first, below a known entry.
+select audit_id, at, actor, action, subject, details from audit_log
+where :before::bigint is null or audit_id < :before::bigint order by audit_id desc limit :limit::int;

@@ -10,7 +10,7 @@ ARGS ?=
 export UV_SYSTEM_CERTS := 1
 export UV_NATIVE_TLS := 1
 
-.PHONY: help setup run test lint format lock bench docs reference screenshots words clean components
+.PHONY: help setup run test dist lint format lock bench docs reference screenshots words clean components
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -43,6 +43,10 @@ test: setup components lint ## Everything: lint, types, import rules, tests agai
 
 lint: setup ## Formatting, lint, types, import contracts
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && $(BIN)/mypy && $(BIN)/lint-imports --no-cache >/dev/null || { $(BIN)/lint-imports --no-cache; exit 1; }
+
+dist: setup ## Build the source distribution and, from it, the wheel, into dist/
+	@rm -rf dist && $(UV) build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist
+	@ls dist
 
 format: setup ## Format and fix what can be fixed
 	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --fix --quiet .

@@ -153,6 +153,8 @@ def test_what_is_no_duration(text):
 
 def test_the_light_install_says_what_is_missing(monkeypatch):
     monkeypatch.setattr("opilio.__main__.find_spec", lambda name: None)
+    monkeypatch.setattr("opilio.cli.extras.find_spec", lambda name: None)
+    monkeypatch.setattr("sys.argv", ["opilio"])
     with pytest.raises(SystemExit) as stopped:
         main()
     assert "pip install 'opilio[server]'" in str(stopped.value)

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
+from opilio.cli.extras import extra_of, is_installed, missing
 from opilio.errors import OpilioError
 
 # name → whether it has commands of its own. A name whose module is not there does not exist.
@@ -53,6 +54,8 @@ class Commands(TyperGroup):
         app = import_module(f"opilio.cli.{cmd_name}").app
         command = get_group(app) if _COMMANDS[cmd_name] else get_command(app)
         command.name = cmd_name
+        if not is_installed(extra := extra_of([cmd_name])):
+            command.short_help = f"(needs the extra {extra}) {command.help}"
         return command
 
 
@@ -87,9 +90,12 @@ def run(words: Sequence[str]) -> int:
     """Runs a command line and answers its exit code: 0 done, 1 failed, 2 not understood."""
     if "OPILIO_PARENT_PID" in os.environ:
         import_module("opilio.runtime.processes").die_with_parent()
+    words = _take_data_dir(words)
+    if absent := missing_extra(words):
+        return _say(absent, 1)
     click = import_module(typer.BadParameter.__module__)  # Typer brings its own copy of click
     try:
-        answer = get_command(app).main(args=_take_data_dir(words), prog_name="opilio", standalone_mode=False)
+        answer = get_command(app).main(args=words, prog_name="opilio", standalone_mode=False)
     except click.NoArgsIsHelpError:  # the help is shown already
         return 2
     except click.UsageError as error:
@@ -110,6 +116,13 @@ def run(words: Sequence[str]) -> int:
         text = f"{type(error).__name__}: {error}"
         return _say(f"unexpected {_one_line(text)} (OPILIO_LOG_LEVEL=debug shows where)", 1)
     return answer if isinstance(answer, int) else 0
+
+
+def missing_extra(words: Sequence[str]) -> str:
+    """What to install before a command can run; asking for help needs nothing."""
+    if not words or words[0].startswith("-") or words[0] not in _COMMANDS or "--help" in words:
+        return ""
+    return missing(words)
 
 
 def _take_data_dir(words: Sequence[str]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opilio.cli.context import open_database, run_async, settings
+from opilio.cli.extras import is_installed
 from opilio.cli.output import Json, JsonLines, note, print_json, print_table
 
 if TYPE_CHECKING:
@@ -131,14 +132,25 @@ def check(
     ],
     keyword: Annotated[str, typer.Option(help="A keyword that the platform has posts for.")] = "iphone",
     patience: Annotated[float, typer.Option(min=1, help="Seconds to wait for each answer.")] = 120,
+    blobs_url: Annotated[
+        str | None,
+        typer.Option(
+            "--blobs-url",
+            envvar="OPILIO_BLOBS_URL",
+            help="Where the crawler puts its batches: s3://bucket?endpoint=… or file:///folder.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Send tasks to a running crawler and name every rule of the contract that it breaks."""
     from opilio.adapters.buckets import Buckets
     from opilio.crawler.conformance import Kit
 
+    if blobs_url is None and not is_installed("server"):
+        raise typer.BadParameter("--blobs-url, or OPILIO_BLOBS_URL, says where the crawler puts its batches")
+
     async def work() -> Any:
-        blobs = settings().blobs
+        blobs = blobs_url or settings().blobs
         store = Buckets(blobs).store(_bucket(blobs))
         return await Kit(amqp_url, platform, store=store, patience=patience).run(keyword)
 

@@ -9,6 +9,7 @@ import logging
 import subprocess
 import time
 import warnings
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ class EmbeddedPostgres:
         self.directory.parent.mkdir(parents=True, exist_ok=True)
         try:
             server = _pgserver().get_server(self.directory, cleanup_mode="stop", start=False)
+            vars(server).setdefault("_lock", self._lock())
             self._configure(server)
             self._clear_up(server)
             self._start(server, patience)
@@ -59,6 +61,12 @@ class EmbeddedPostgres:
             ) from error
         self._server = server
         return str(server.get_uri())
+
+    def _lock(self) -> Any:
+        """A lock file beside the data: the wheel's own lies in the common temporary folder, closed to other users."""
+        return import_module("fasteners").InterProcessLock(
+            self.directory.parent / f".{self.directory.name}.lock"
+        )
 
     def _configure(self, server: Any) -> None:
         server.ensure_pgdata_inited()

@@ -11,6 +11,7 @@ from bench.report import save, show
 BENCHES = (
     "pull_latency",
     "scheduling",
+    "cost",
     "throughput",
     "peers",
     "startup",

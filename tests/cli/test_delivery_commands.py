@@ -17,6 +17,7 @@ from standardwebhooks import Webhook
 from opilio.adapters.postgres import Database
 from opilio.delivery.outbox.relay import Relay
 from opilio.delivery.outbox.routing import to_broker
+from opilio.loop import drain
 
 
 class Receiver(ThreadingHTTPServer):
@@ -69,8 +70,7 @@ async def _emit(database_url: str, *numbers: int) -> None:
                 "insert into outbox (type, subject, data, occurred_at) values ('crawl.job.completed', 's', $1, now())",
                 [({"n": number},) for number in numbers],
             )
-        while await Relay(database, to_broker).run_once():
-            pass
+        await drain(Relay(database, to_broker).run_once)
     finally:
         await database.close()
 

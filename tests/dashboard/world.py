@@ -14,6 +14,7 @@ from opilio.delivery.outbox.routing import to_broker
 from opilio.delivery.webhooks.client import Post
 from opilio.delivery.webhooks.sender import Sender
 from opilio.insights.rollup import Rollup
+from opilio.loop import drain
 from opilio.net.allowed_addresses import parse_allow
 from opilio.runtime.bootstrap import Opilio
 from tests.dashboard.listening import fill_projects
@@ -75,11 +76,9 @@ async def _deliver(opilio: Opilio) -> None:
         )
         receiver.usual = lambda got: Reply(500 if got.path == "/bad" else 200)
         relay = Relay(opilio.database, to_broker)
-        while await relay.run_once():
-            pass
+        await drain(relay.run_once)
         sender = Sender(opilio.database, post)
-        while await sender.run_once():
-            pass
+        await drain(sender.run_once)
 
 
 def _policy(n: int, chance: random.Random) -> PolicyInput:

@@ -1,32 +1,35 @@
 """Every dead letter can be seen and sent again, whatever bus it died on."""
 
 import asyncio
+from dataclasses import dataclass
 from uuid import UUID
 
 import pytest
 
-from opilio.adapters.local_bus import LocalBus
 from opilio.adapters.rabbitmq import RabbitBus
-from opilio.bus import Ack, DeadLetter, Message
+from opilio.bus import Ack, Bus, DeadLetter, Message
 from opilio.contracts.topology import RESULTS_QUEUE, topology
-from opilio.delivery.dead_letters import DeadLetterIndex
+from opilio.delivery.dead_letters import DeadLetterIndex, DeadLetters
 from opilio.delivery.outbox.publish import Publisher
-from opilio.delivery.role import DeliveryRole
 from opilio.delivery.webhooks.client import Post
 from opilio.errors import Conflict, NotFound
+from opilio.runtime.bootstrap import open_bus, wire
 from tests.delivery.receiver import Receiver, Reply
 from tests.delivery.world import ANYWHERE, World
 
 
+@dataclass
+class Delivery:
+    bus: Bus
+    dead_letters: DeadLetters
+
+
 @pytest.fixture(params=["rabbitmq", "local"])
-async def role(request, db):
-    wiring = topology()
-    if request.param == "local":
-        bus = await LocalBus.connect(db, wiring)
-    else:
-        bus = await RabbitBus.connect(request.getfixturevalue("rabbitmq_url"), wiring)
-    yield DeliveryRole(db, bus, wiring)
-    await bus.close()
+async def role(request, settings, db):
+    amqp_url = request.getfixturevalue("rabbitmq_url") if request.param == "rabbitmq" else None
+    settings = settings.model_copy(update={"amqp_url": amqp_url})
+    async with open_bus(settings, db) as bus:
+        yield Delivery(bus, wire(settings, db).dead_letters)
 
 
 async def _some(page, seconds=10):
@@ -39,7 +42,7 @@ async def _some(page, seconds=10):
 async def test_a_dead_letter_is_listed_shown_and_sent_again(role, db):
     index = None
     if isinstance(role.bus, RabbitBus):
-        index = await DeadLetterIndex(db, role.bus, role.topology).start()
+        index = await DeadLetterIndex(db, role.bus, topology()).start()
     verdict = DeadLetter("cannot be attributed")
     got: asyncio.Queue[Message] = asyncio.Queue()
 
@@ -69,7 +72,7 @@ async def test_a_dead_letter_is_listed_shown_and_sent_again(role, db):
     replayed = await role.dead_letters.replay(letter.id)
     assert replayed.replayed_at is not None
     if isinstance(role.bus, RabbitBus):
-        assert await Publisher(db, role.bus).run_once() == 1
+        assert await Publisher(db, role.bus).run_once() == {"published": 1}
         assert await role.bus.depth("collector.results.dlq") == 0
         await index.close()
     async with asyncio.timeout(10):
@@ -83,9 +86,8 @@ async def test_a_dead_letter_is_listed_shown_and_sent_again(role, db):
         await role.dead_letters.get(UUID(int=1))
 
 
-async def test_a_webhook_that_was_given_up_is_sent_again_with_its_id(db):
-    bus = await LocalBus.connect(db, topology())
-    role = DeliveryRole(db, bus, topology())
+async def test_a_webhook_that_was_given_up_is_sent_again_with_its_id(settings, db):
+    role = wire(settings, db)
     async with Receiver() as receiver, Post(ANYWHERE) as post:
         world = World(db, post)
         await world.subscribe(receiver.url())
@@ -104,4 +106,3 @@ async def test_a_webhook_that_was_given_up_is_sent_again_with_its_id(db):
         assert receiver.got[-1].body == receiver.got[0].body
         [row] = await world.rows("select state from webhook_delivery order by delivery_id desc limit 1")
         assert row["state"] == "delivered"
-    await bus.close()

@@ -9,6 +9,7 @@ from opilio.contracts.webhooks import ReplayRequest
 from opilio.delivery.progress import ProgressRelease, ProgressReports
 from opilio.delivery.webhooks.client import Post
 from opilio.errors import Invalid
+from opilio.loop import drain
 from tests.delivery.receiver import Receiver, Reply
 from tests.delivery.world import ANYWHERE, World
 
@@ -31,8 +32,7 @@ class Progress(World):
 
     async def tick(self, seconds: float = 0) -> None:
         self.clock.at += timedelta(seconds=seconds)
-        while await self.release.run_once():
-            pass
+        await drain(self.release.run_once)
         await self.send_all()
 
 

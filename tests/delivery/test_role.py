@@ -6,14 +6,13 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from opilio.adapters.local_bus import LocalBus
-from opilio.contracts.topology import topology
 from opilio.delivery.outbox import backlog
 from opilio.delivery.outbox.event_log import Events
 from opilio.delivery.outbox.retention import Pruning, Retention
-from opilio.delivery.role import DeliveryRole
 from opilio.delivery.webhooks.client import Post
 from opilio.errors import Invalid, NotFound
+from opilio.runtime.bootstrap import wire
+from opilio.runtime.roles.delivery import serve
 from tests.delivery.receiver import Receiver, Reply
 from tests.delivery.world import ANYWHERE, World
 
@@ -24,14 +23,23 @@ async def world(db):
         yield World(db, post)
 
 
+class Role:
+    """The role as a process runs it."""
+
+    def __init__(self, opilio) -> None:
+        self._stop = asyncio.Event()
+        self._task = asyncio.create_task(serve(opilio, self._stop))
+
+    async def end(self) -> None:
+        self._stop.set()
+        await self._task
+
+
 @pytest.fixture
-async def role(db):
-    bus = await LocalBus.connect(db, topology())
-    running = asyncio.create_task(DeliveryRole(db, bus, topology(), allow=ANYWHERE).run())
-    yield running
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
-    await bus.close()
+async def role(settings, db):
+    role = Role(wire(settings.model_copy(update={"webhook_allow_private": "true"}), db))
+    yield role
+    await role.end()
 
 
 async def test_an_event_becomes_a_webhook_while_it_runs(world, role):
@@ -56,9 +64,8 @@ async def test_it_ends_in_time_and_forgets_nothing_while_a_receiver_hangs(world,
         async with asyncio.timeout(10):
             while not receiver.at_once:
                 await asyncio.sleep(0.01)
-        role.cancel()
         async with asyncio.timeout(10):
-            await asyncio.gather(role, return_exceptions=True)
+            await role.end()
         assert (await world.webhooks.get(endpoint.id)).pending == 1
         [gate] = await world.rows("select lease from webhook_gate")
         assert gate["lease"] is None, "the next sender need not wait for a lease"

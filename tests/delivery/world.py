@@ -12,6 +12,7 @@ from opilio.delivery.outbox.routing import to_broker
 from opilio.delivery.webhooks.client import Post
 from opilio.delivery.webhooks.endpoints import Webhooks
 from opilio.delivery.webhooks.sender import Sender
+from opilio.loop import drain
 from opilio.net.allowed_addresses import parse_allow
 
 ANYWHERE = parse_allow("true")
@@ -39,15 +40,11 @@ class World:
             )
 
     async def relay_all(self) -> None:
-        while await self.relay.run_once():
-            pass
+        await drain(self.relay.run_once)
 
     async def send_all(self) -> int:
         """Sends until nothing is due at this moment."""
-        total = 0
-        while sent := await self.sender.run_once():
-            total += sent
-        return total
+        return await drain(self.sender.run_once)
 
     async def pass_(self, **time: float) -> int:
         self.clock.at += timedelta(**time)

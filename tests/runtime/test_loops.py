@@ -74,9 +74,8 @@ async def test_an_error_is_counted_and_the_next_round_comes():
     before = metrics.LOOP_ERRORS.labels("failing")._value.get()
     async with running(loop):
         await loop.after(1)
-        assert loop.pause == 3600
+        assert loop.pause == 0.2
         fail = False
-        loop.wake()
         await loop.after(2)
     assert metrics.LOOP_ERRORS.labels("failing")._value.get() == before + 1
 
@@ -95,7 +94,7 @@ async def test_failures_wait_longer_each_time_and_success_forgives():
     for _ in range(4):
         await loop.run_once()
         pauses.append(loop.pause)
-    assert pauses == [1, 2, 4, 0.5]
+    assert pauses == [0.2, 0.4, 0.8, 0.5]
 
 
 async def test_stopping_lets_the_round_under_way_finish():
@@ -137,3 +136,74 @@ async def test_a_round_that_never_ends_is_cancelled():
 def test_an_interval_must_be_above_0():
     with pytest.raises(ValueError, match="above 0"):
         Loop("wrong", 0, nothing)
+
+
+async def test_a_loop_that_drains_goes_on_while_it_finds_work():
+    left = [3, 2, 1, 0]
+
+    async def work():
+        return {"done": left.pop(0) if left else 0}
+
+    loop = Loop("draining", 3600, work, drain=True)
+    async with running(loop):
+        await loop.after(4)
+    assert left == []
+
+
+async def test_a_loop_sleeps_until_work_is_known_to_be_due():
+    async def due():
+        return 0.01
+
+    loop = Loop("due", 3600, nothing, next_due=due)
+    async with running(loop):
+        await loop.after(3)
+
+
+async def test_a_notification_wakes_a_loop(database):
+    loop = Loop("notified", 3600, nothing, wake_on=["opilio_test"], notifications=database)
+    async with running(loop):
+        await loop.after(1)
+        await database.notify("opilio_test")
+        await loop.after(2)
+
+
+async def test_a_wake_does_not_shorten_the_pause_after_a_failure():
+    async def work():
+        raise RuntimeError("the broker is away")
+
+    loop = Loop("failing_often", 3600, work)
+    async with running(loop):
+        for _ in range(50):
+            loop.wake()
+            await asyncio.sleep(0.002)
+    assert loop.rounds == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [({"pace": -1}, "pace"), ({"wake_on": ["x"]}, "both wake_on and notifications")],
+)
+def test_a_loop_is_validated_when_it_is_made(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        Loop("wrong", 1, nothing, **wrong)
+
+
+async def test_all_subscribers_share_one_connection_that_comes_back(database):
+    heard: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+    first = await database.listen(["opilio_a"], lambda *word: heard.put_nowait(word))
+    second = await database.listen(["opilio_a", "opilio_b"], lambda *word: heard.put_nowait(word))
+    listening = "select pid from pg_stat_activity where application_name = 'opilio-listen' and datname = current_database()"
+    async with database.session() as session, asyncio.timeout(10):
+        [found] = await session.connection.fetch(listening)
+        await database.notify("opilio_b", "x")
+        assert await heard.get() == ("opilio_b", "x")
+        await database.notify("opilio_a", "y")
+        assert [await heard.get(), await heard.get()] == [("opilio_a", "y")] * 2
+        await session.connection.fetch("select pg_terminate_backend($1)", found["pid"])
+        told = sorted([await heard.get() for _ in range(3)])
+        assert told == [("opilio_a", ""), ("opilio_a", ""), ("opilio_b", "")]
+        await database.notify("opilio_b", "again")
+        assert await heard.get() == ("opilio_b", "again")
+        await first.close()
+        await second.close()
+        assert await session.connection.fetch(listening) == []

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 from opilio.adapters.postgres import Database, Session
 from opilio.clock import Clock
-from opilio.delivery.loop import Loop
 from opilio.delivery.outbox.routing import sql
 from opilio.delivery.webhooks import address, signature
+from opilio.loop import Counts, Loop
 from opilio.net.allowed_addresses import PUBLIC_ONLY, AllowList
 
 CHANNEL = "opilio_progress"
@@ -68,16 +68,22 @@ class ProgressRelease:
         self._clock = clock or Clock()
 
     def loop(self) -> Loop:
-        return Loop("progress", self._db, [CHANNEL], self._step)
+        return Loop(
+            "progress",
+            5,
+            self.run_once,
+            drain=True,
+            next_due=self._next_due,
+            wake_on=[CHANNEL],
+            notifications=self._db,
+        )
 
-    async def _step(self) -> float:
-        if await self.run_once():
-            return 0.0
-        wait = await self._db.value(sql.next_progress, now=self._now())
-        return 5.0 if wait is None else max(wait, 0.01)
+    async def _next_due(self) -> float | None:
+        due: float | None = await self._db.value(sql.next_progress, now=self._now())
+        return due
 
-    async def run_once(self) -> int:
-        return await self._db.transact(self._release)
+    async def run_once(self) -> Counts:
+        return {"released": await self._db.transact(self._release)}
 
     async def _release(self, session: Session) -> int:
         now = self._now()

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 import asyncpg
 import msgspec
 
+from opilio.adapters.postgres.listener import Heard, Listener, Subscription
 from opilio.adapters.postgres.queries import Statement
 from opilio.errors import Unavailable
 
@@ -66,6 +67,7 @@ class Database:
         self._main = main
         self._hot = hot
         self.url = url
+        self._listener = Listener(url)
 
     @classmethod
     async def connect(cls, url: str, *, size: int = 8, hot_size: int = 4, name: str = "opilio") -> "Database":
@@ -102,6 +104,7 @@ class Database:
         return cls(main, hot, url)
 
     async def close(self) -> None:
+        await self._listener.close()
         await asyncio.gather(self._main.close(), self._hot.close())
 
     @asynccontextmanager
@@ -148,55 +151,9 @@ class Database:
         async with self._main.acquire() as connection:
             await connection.execute("select pg_notify($1, $2)", channel, payload)
 
-    async def listen(self, channels: Sequence[str], heard: Callable[[str, str], None]) -> "Listener":
-        return await Listener.open(self.url, channels, heard)
-
-
-class Listener:
-    """One connection that hears NOTIFY and comes back by itself after the server was away."""
-
-    def __init__(self, url: str, channels: Sequence[str], heard: Callable[[str, str], None]) -> None:
-        self._url = url
-        self._channels = channels
-        self._heard = heard
-        self._connection: Any = None
-        self._task: asyncio.Task[None] | None = None
-
-    @classmethod
-    async def open(cls, url: str, channels: Sequence[str], heard: Callable[[str, str], None]) -> "Listener":
-        listener = cls(url, channels, heard)
-        await listener._connect()
-        listener._task = asyncio.create_task(listener._stay_connected())
-        return listener
-
-    async def _connect(self) -> None:
-        self._connection = await asyncpg.connect(
-            self._url, server_settings={"application_name": "opilio-listen"}
-        )
-        for channel in self._channels:
-            await self._connection.add_listener(channel, self._on_notify)
-
-    def _on_notify(self, _connection: Any, _pid: int, channel: str, payload: str) -> None:
-        self._heard(channel, payload)
-
-    async def _stay_connected(self) -> None:
-        while True:
-            await asyncio.sleep(1)
-            if not self._connection.is_closed():
-                continue
-            try:
-                await self._connect()
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-                continue
-            for channel in self._channels:  # whatever was said meanwhile went unheard
-                self._heard(channel, "")
-
-    async def close(self) -> None:
-        if self._task:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-        if not self._connection.is_closed():
-            await self._connection.close()
+    async def listen(self, channels: Sequence[str], heard: Heard) -> Subscription:
+        """Calls `heard` with channel and payload of every NOTIFY, on one connection for the whole process."""
+        return await self._listener.subscribe(channels, heard)
 
 
 # Numbers keep their digits on the way in and on the way out: a price is never a float.

@@ -3,8 +3,8 @@
 from opilio.adapters.postgres import Database, Session
 from opilio.bus import Bus, Outgoing
 from opilio.contracts.topology import EVENTS
-from opilio.delivery.loop import Loop
 from opilio.delivery.outbox.routing import bury, sql
+from opilio.loop import Counts, Loop
 
 CHANNEL = "opilio_outbound"
 
@@ -20,13 +20,10 @@ class Publisher:
         self.unheard = 0  # events that no queue was bound for
 
     def loop(self) -> Loop:
-        return Loop("publisher", self._db, [CHANNEL], self._step)
+        return Loop("publisher", 5, self.run_once, drain=True, wake_on=[CHANNEL], notifications=self._db)
 
-    async def _step(self) -> float:
-        return 0.0 if await self.run_once() else 5.0
-
-    async def run_once(self) -> int:
-        return await self._db.transact(self._publish)
+    async def run_once(self) -> Counts:
+        return {"published": await self._db.transact(self._publish)}
 
     async def _publish(self, session: Session) -> int:
         rows = await session.fetch(sql.claim_outbound, most=self._batch)

@@ -9,9 +9,9 @@ from opilio.adapters.postgres import Database, Row, Session
 from opilio.bus import Outgoing
 from opilio.clock import Clock
 from opilio.contracts.topology import EVENTS
-from opilio.delivery.loop import Loop
 from opilio.delivery.outbox.envelope import envelope
 from opilio.delivery.outbox.routing import Parcel, Route, sql
+from opilio.loop import Counts, Loop
 
 CHANNEL = "opilio_outbox"
 
@@ -45,14 +45,11 @@ class Relay:
         self._clock = clock or Clock()
 
     def loop(self) -> Loop:
-        return Loop("relay", self._db, [CHANNEL], self._step)
+        return Loop("relay", 5, self.run_once, drain=True, wake_on=[CHANNEL], notifications=self._db)
 
-    async def _step(self) -> float:
-        return 0.0 if await self.run_once() else 5.0
-
-    async def run_once(self) -> int:
-        """Relays one batch and answers how many rows it held."""
-        return await self._db.transact(self._relay)
+    async def run_once(self) -> Counts:
+        """Relays one batch of rows."""
+        return {"relayed": await self._db.transact(self._relay)}
 
     async def _relay(self, session: Session) -> int:
         rows = await session.fetch(sql.claim_outbox, most=self._batch)

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 from opilio.adapters.postgres import Database, Session
 from opilio.clock import Clock
-from opilio.delivery.loop import Loop
 from opilio.delivery.outbox.routing import sql
+from opilio.loop import Counts, Loop
 
 _BATCH = 5000
 
@@ -35,14 +35,11 @@ class Pruning:
         self._clock = clock or Clock()
 
     def loop(self) -> Loop:
-        return Loop("pruning", self._db, [], self._step, poll=3600)
+        return Loop("delivery_retention", 3600, self.run_once, drain=True)
 
-    async def _step(self) -> float:
-        return 0.0 if await self.run_once() >= _BATCH else 3600.0
-
-    async def run_once(self) -> int:
-        """Answers how many rows and days went; nothing while another process is at it."""
-        return await self._db.transact(self._prune)
+    async def run_once(self) -> Counts:
+        """Counts the rows and days dropped; nothing while another process does it."""
+        return {"dropped": await self._db.transact(self._prune)}
 
     async def _prune(self, session: Session) -> int:
         if not await session.value(sql.try_alone):

@@ -9,12 +9,12 @@ import structlog
 
 from opilio.adapters.postgres import Database, Session
 from opilio.clock import Clock
-from opilio.delivery.loop import Loop
 from opilio.delivery.outbox.routing import sql
 from opilio.delivery.webhooks import signature
 from opilio.delivery.webhooks.batch import Delivery, Visit, visits
 from opilio.delivery.webhooks.client import Post
 from opilio.delivery.webhooks.health import FAILURES_BEFORE_COOLING, Answer, HostWatch, Meaning
+from opilio.loop import Counts, Loop, run_loops
 
 log = structlog.get_logger(__name__)
 CHANNEL = "opilio_webhooks"
@@ -51,18 +51,23 @@ class Sender:
         self._hosts = HostWatch(host_at_once)
         self._under_way: set[asyncio.Task[None]] = set()
         self._finished: list[Visit] = []
-        self._something_finished = asyncio.Event()
-        self._loop = Loop("sender", database, [CHANNEL], self._step)
+        self._sending = Loop(
+            "webhook_sender",
+            5,
+            self._start_visits,
+            drain=True,
+            next_due=self._next_due,
+            wake_on=[CHANNEL],
+            notifications=database,
+        )
+        self._recording = Loop("webhook_recorder", 60, self._record_finished, drain=True)
 
-    async def run(self) -> None:
-        """Until cancelled; what was sent is recorded before it ends."""
-        recording = asyncio.create_task(self._record_forever())
+    async def run(self, stop: asyncio.Event | None = None) -> None:
+        """Until stopped or cancelled; what was sent is recorded before it ends."""
         try:
-            await self._loop.run()
+            await run_loops([self._sending, self._recording], stop or asyncio.Event())
         finally:
             await self._end_visits()
-            recording.cancel()
-            await asyncio.gather(recording, return_exceptions=True)
             await self._record_finished()
 
     async def _end_visits(self) -> None:
@@ -73,28 +78,31 @@ class Sender:
                 visit.cancel()
             await asyncio.gather(*slow, return_exceptions=True)
 
-    async def run_once(self) -> int:
-        """Visits whatever is due now and answers how many sendings that were."""
+    async def run_once(self) -> Counts:
+        """Sends whatever is due now."""
         claimed = await self._claim()
         await asyncio.gather(*(self._visit(visit) for visit in claimed))
         sent = sum(len(visit.attempts) for visit in claimed)
         await self._record_finished()
-        return sent
+        return {"sent": sent}
 
-    async def _step(self) -> float:
+    async def _start_visits(self) -> Counts:
         room = self._at_once - len(self._under_way)
         if room <= 0:
-            return 1.0
+            return {}
         claimed = await self._claim(room)
         for visit in claimed:
             task = asyncio.create_task(self._visit(visit))
             self._under_way.add(task)
             task.add_done_callback(self._under_way.discard)
-        if claimed:
-            return 0.0
+        return {"claimed": len(claimed)}
+
+    async def _next_due(self) -> float | None:
+        if len(self._under_way) >= self._at_once:
+            return 1.0
         full = [host for host, left in self._hosts.rooms().items() if left <= 0]
-        wait = await self._db.value(sql.next_open, now=self._clock.now(), full_hosts=full)
-        return 5.0 if wait is None else max(wait, 0.02)
+        due: float | None = await self._db.value(sql.next_open, now=self._clock.now(), full_hosts=full)
+        return due
 
     async def _claim(self, room: int | None = None) -> list[Visit]:
         rooms = self._hosts.rooms()
@@ -124,7 +132,7 @@ class Sender:
         finally:
             self._hosts.leave(visit.host, visit.meanings)
             self._finished.append(visit)
-            self._something_finished.set()
+            self._recording.wake()
 
     async def _send(self, visit: Visit, delivery: Delivery) -> Answer:
         if delivery.body is None:
@@ -132,28 +140,18 @@ class Sender:
         headers = signature.headers(delivery.webhook_id, datetime.now(UTC), delivery.body, visit.secrets)
         return await self._post.send(visit.url, delivery.body, headers)
 
-    async def _record_forever(self) -> None:
-        while True:
-            await self._something_finished.wait()
-            try:
-                await self._record_finished()
-            except Exception:
-                log.exception("delivery.record_failed")
-                await asyncio.sleep(1)
-
-    async def _record_finished(self) -> None:
+    async def _record_finished(self) -> Counts:
         """One transaction for all visits that ended while the previous one was under way."""
-        self._something_finished.clear()
         done, self._finished = self._finished, []
         if not done:
-            return
+            return {}
         try:
             await self._db.transact(lambda session: self._record(session, done))
         except BaseException:
             self._finished = done + self._finished
-            self._something_finished.set()
             raise
-        self._loop.wake()
+        self._sending.wake()
+        return {"recorded": len(done)}
 
     async def _record(self, session: Session, done: Sequence[Visit]) -> None:
         now = self._clock.now()

@@ -1,14 +1,53 @@
 """The delivery role: the outbox to the bus and to webhooks."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-from opilio.delivery.role import DeliveryRole
-from opilio.runtime.bootstrap import Opilio, open_bus
-from opilio.runtime.until import until
+from opilio.bus import Bus
+from opilio.delivery.dead_letters import DeadLetterIndex
+from opilio.delivery.outbox.publish import Publisher
+from opilio.delivery.outbox.relay import Relay
+from opilio.delivery.outbox.retention import Pruning
+from opilio.delivery.progress import ProgressRelease
+from opilio.delivery.webhooks.client import Post
+from opilio.delivery.webhooks.sender import Sender
+from opilio.loop import Loop, run_loops
+from opilio.runtime.bootstrap import Opilio, open_bus, route_to_bus
 
 
 async def serve(opilio: Opilio, stop: asyncio.Event) -> None:
-    settings = opilio.settings
-    async with open_bus(settings, opilio.database) as bus:
-        role = DeliveryRole(opilio.database, bus, settings.topology, allow=settings.webhook_allow)
-        await until(stop, role.run())
+    """Any number of processes may run it."""
+    async with (
+        open_bus(opilio.settings, opilio.database) as bus,
+        Post(opilio.settings.webhook_allow) as post,
+        _dead_letter_index(opilio, bus),
+        asyncio.TaskGroup() as group,
+    ):
+        group.create_task(run_loops(_loops(opilio, bus), stop))
+        group.create_task(Sender(opilio.database, post).run(stop))
+
+
+def _loops(opilio: Opilio, bus: Bus) -> list[Loop]:
+    database = opilio.database
+    loops = [
+        Relay(database, route_to_bus(opilio.settings, database)).loop(),
+        ProgressRelease(database).loop(),
+        Pruning(database).loop(),
+    ]
+    if opilio.settings.amqp_url is not None:
+        loops.append(Publisher(database, bus).loop())
+    return loops
+
+
+@asynccontextmanager
+async def _dead_letter_index(opilio: Opilio, bus: Bus) -> AsyncIterator[None]:
+    """The local bus keeps its dead letters in the list already; the broker's are copied there."""
+    if opilio.settings.amqp_url is None:
+        yield
+        return
+    index = await DeadLetterIndex(opilio.database, bus, opilio.settings.topology).start()
+    try:
+        yield
+    finally:
+        await index.close()

@@ -10,6 +10,7 @@ from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
 
 _CRAWL_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 
+PREFIX = "opilio_"
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
@@ -26,6 +27,15 @@ class Metric:
     def exposed(self) -> str:
         """Prometheus' own ending for counters."""
         return f"{self.name}_total" if self.kind == "counter" else self.name
+
+    @property
+    def prefixed(self) -> str:
+        """The name that dashboards and alerts use: no other program's metric has it."""
+        return with_prefix(self.exposed)
+
+
+def with_prefix(name: str) -> str:
+    return name if name.startswith(PREFIX) else f"{PREFIX}{name}"
 
 
 def _counter(name: str, meaning: str, *labels: str) -> Metric:
@@ -47,6 +57,7 @@ COUNTED = (
     _counter("loop_runs", "Rounds of background work.", "loop"),
     _counter("loop_errors", "Rounds of background work that failed and are tried again.", "loop"),
     _gauge("loop_last_success_timestamp_seconds", "When background work last succeeded.", "loop"),
+    _gauge("opilio_role_up", "1 while a process runs this role.", "role"),
 )
 # Counted by `opilio.analytics.metrics`; told here, so that one page tells all.
 ANALYSED = (
@@ -83,6 +94,7 @@ READ = (
     _gauge("opilio_build_info", "Always 1; its label is the version.", "version"),
 )
 ALL = (*COUNTED, *ANALYSED, *READ)
+NAMES = frozenset(metric.name for metric in ALL)
 _BY_NAME = {metric.name: metric for metric in ALL}
 
 
@@ -106,4 +118,5 @@ BOT_PULLS: Counter = _made("bot_pulls")
 CRAWL_DURATION: Histogram = _made("crawl_duration_seconds")
 LOOP_RUNS: Counter = _made("loop_runs")
 LOOP_ERRORS: Counter = _made("loop_errors")
+ROLE_UP: Gauge = _made("opilio_role_up")
 LOOP_LAST_SUCCESS: Gauge = _made("loop_last_success_timestamp_seconds")

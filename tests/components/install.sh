@@ -2,7 +2,12 @@
 # Installs the real servers that the tests use, where that is possible.
 set -uo pipefail
 
-declare -A package_of=([rabbitmq-server]=rabbitmq-server [redis-server]=redis-server [chromium]=chromium)
+declare -A package_of=(
+  [rabbitmq-server]=rabbitmq-server [redis-server]=redis-server [chromium]=chromium
+  # what checks deploy/
+  [promtool]=prometheus [nginx]=nginx [caddy]=caddy [pgbouncer]=pgbouncer [systemd-analyze]=systemd
+  [mmdebstrap]=mmdebstrap [buildah]=buildah [crun]=crun
+)
 export PATH="$PATH:/usr/sbin:/usr/lib/rabbitmq/bin"
 
 missing() { for program in "${!package_of[@]}"; do command -v "$program" >/dev/null || echo "${package_of[$program]}"; done; }

@@ -41,6 +41,15 @@ async def test_every_metric_is_exposed_with_its_meaning_and_no_other_is_ours(opi
     assert "_created " not in page
 
 
+async def test_every_metric_has_a_prefixed_name_and_the_bare_one_can_be_left_out(opilio):
+    both = samples(await metrics_page.render(opilio.insights))
+    assert both["opilio_policies_enabled",] == both["policies_enabled",]
+    assert ("opilio_jobs_done_total",) in both
+    prefixed = samples(await metrics_page.render(opilio.insights, bare_names=False))
+    assert ("opilio_policies_enabled",) in prefixed
+    assert {name for name, *_ in prefixed if not name.startswith(("opilio_", "python_", "process_"))} == set()
+
+
 def test_the_names_of_the_specification():
     names = {metric.name for metric in metrics.ALL}
     assert names >= {

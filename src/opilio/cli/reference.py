@@ -103,11 +103,12 @@ def metrics_page() -> str:
     """Every metric, its kind, labels and meaning."""
     from opilio.metrics import ALL
 
-    rows = [(f"`{m.exposed}`", m.kind, ", ".join(m.labels) or "-", m.meaning) for m in ALL]
+    rows = [(f"`{m.prefixed}`", m.kind, ", ".join(m.labels) or "-", m.meaning) for m in ALL]
     intro = (
         "Prometheus reads them at `/metrics` of the API and, of a role that `opilio run` started, at "
         "`OPILIO_METRICS_PORT`. Counters belong to a process: sum them. Gauges about jobs are read from the database, "
-        "so every process tells the same: take the largest.\n"
+        "so every process tells the same: take the largest. Each is also there without `opilio_`, unless "
+        "`OPILIO_METRICS_BARE_NAMES` is false.\n"
     )
     table = _table(("metric", "kind", "labels", "meaning"), rows)
     return f"{_HEAD.format(title='Metrics', what='the metrics')}\n{intro}\n{table}"

@@ -13,12 +13,13 @@ import asyncpg
 import structlog
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest, multiprocess
 from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 
 import opilio
 from opilio.contracts.management import Stats
 from opilio.insights.crawl import CrawlInsights
-from opilio.metrics import READ, Metric
+from opilio.metrics import NAMES, PREFIX, READ, Metric, with_prefix
 from opilio.runtime.metrics_dir import SHARED_FOLDER
 
 _log = structlog.get_logger(__name__)
@@ -26,10 +27,33 @@ _log = structlog.get_logger(__name__)
 _OLDEST_READING = 5.0
 
 
-async def render(insights: CrawlInsights) -> bytes:
+async def render(insights: CrawlInsights, *, bare_names: bool = True) -> bytes:
     """The page that Prometheus reads; the database is asked at most every few seconds, whoever asks here."""
     readings = await _READINGS.of(insights)
-    return generate_latest(_counters()) + generate_latest(_Once(readings))
+    pages = (_counters(), _Once(readings))
+    return b"".join(generate_latest(_Named(page, bare_names=bare_names)) for page in pages)
+
+
+class _Named(Collector):
+    """Every metric of ours with its prefix, and without it too where older rules expect that."""
+
+    def __init__(self, source: Collector, *, bare_names: bool) -> None:
+        self._source = source
+        self._bare_names = bare_names
+
+    def collect(self) -> Iterator[Family]:
+        for family in self._source.collect():
+            prefixed = family.name.startswith(PREFIX)
+            if prefixed or family.name not in NAMES or self._bare_names:
+                yield family
+            if family.name in NAMES and not prefixed:
+                yield _with_prefix(family)
+
+
+def _with_prefix(family: Family) -> Family:
+    renamed = Family(with_prefix(family.name), family.documentation, family.type, family.unit)
+    renamed.samples = [sample._replace(name=with_prefix(sample.name)) for sample in family.samples]
+    return renamed
 
 
 def _counters() -> CollectorRegistry:

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import structlog
 
+from opilio import metrics
 from opilio.runtime import metrics_page
 from opilio.runtime.bootstrap import Opilio, open_opilio
 from opilio.runtime.processes import holder_of_port, stop_on_signals
@@ -25,6 +26,8 @@ async def run_roles(settings: Settings, roles: Sequence[str]) -> None:
         works = [import_module(ROLES[role]).serve for role in roles]
         if settings.metrics_port:
             works.append(serve_metrics)
+        for role in roles:
+            metrics.ROLE_UP.labels(role).set(1)
         _log.info("roles.started", roles=list(roles))
         await _together(works, opilio, stop)
     _log.info("roles.stopped", roles=list(roles))
@@ -63,12 +66,16 @@ def _metrics_app(opilio: Opilio) -> Any:
             await _lifespan(receive, send)
             return
         found = scope["path"] == "/metrics"
-        body = await metrics_page.render(opilio.insights) if found else b"metrics are at /metrics\n"
+        body = await _metrics(opilio) if found else b"metrics are at /metrics\n"
         headers = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
         await send({"type": "http.response.start", "status": 200 if found else 404, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
     return app
+
+
+async def _metrics(opilio: Opilio) -> bytes:
+    return await metrics_page.render(opilio.insights, bare_names=opilio.settings.metrics_bare_names)
 
 
 async def _lifespan(receive: Any, send: Any) -> None:

@@ -93,6 +93,9 @@ class Settings(BaseSettings):
     metrics_port: int = Field(
         9090, ge=0, le=65535, description="Where `opilio run` serves metrics; 0 is off."
     )
+    metrics_bare_names: bool = Field(
+        True, description="Metrics without the prefix `opilio_` too, as older dashboards expect them."
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much is logged.")
     log_format: Literal["auto", "json", "text"] = Field(
         "auto", description="`auto` is text on a terminal, else JSON."

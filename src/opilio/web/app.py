@@ -132,7 +132,8 @@ async def readyz(request: AnyRequest) -> Response[bytes]:
 
 @get("/metrics", media_type="text/plain")
 async def show_metrics(request: AnyRequest) -> Response[bytes]:
-    body = await metrics_page.render(request.app.state.opilio.insights)
+    opilio = request.app.state.opilio
+    body = await metrics_page.render(opilio.insights, bare_names=opilio.settings.metrics_bare_names)
     return Response(body, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 

@@ -12,7 +12,7 @@ import time
 
 from opilio.bot import Bot, Job, JobReport, Result
 from opilio.bot.testing import FakeControlPlane
-from opilio.loopback import Reply, Request
+from opilio.net.loopback_server import Reply, Request
 
 SECONDS = 8.0
 SLEEPERS = 500

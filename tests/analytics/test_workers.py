@@ -7,7 +7,7 @@ from concurrent.futures import BrokenExecutor
 import pytest
 
 from opilio.analytics.processing import Again, BatchProcessor, Done, Poison, ProcessingOptions
-from opilio.runtime.workers import Workers
+from opilio.runtime.process_pool import Workers
 from tests.analytics.batches import body, event, post
 
 

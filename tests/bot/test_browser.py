@@ -6,11 +6,11 @@ import pytest
 
 from opilio.bot import Misconfigured
 from opilio.bot.reference import Options, ReferenceCrawler
-from opilio.bot.reference.chromium import find_browser, required_browser
+from opilio.bot.reference.find_chromium import find_browser, required_browser
 from opilio.demo import demo_policies, serving_shop
 from opilio.demo.catalogue import product
-from opilio.loopback import Reply
 from opilio.net.allowed_addresses import parse_allow
+from opilio.net.loopback_server import Reply
 from tests.bot.testkit import HTML, Site, code_of, job
 
 DRAWN = """<html><body><h1>Wait</h1><script>

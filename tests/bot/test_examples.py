@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from opilio.bot.reference.chromium import required_browser
-from opilio.loopback import Reply
+from opilio.bot.reference.find_chromium import required_browser
+from opilio.net.loopback_server import Reply
 from tests.bot.testkit import Site
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import httpx2
 import pytest
 
+from opilio.bot.error_codes import of_exception, of_status, retry_after
 from opilio.bot.errors import CrawlError
-from opilio.bot.failures import of_exception, of_status, retry_after
 from opilio.contracts.codes import ErrorCode, worth_retrying
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -13,11 +13,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from opilio.bot.failures import of_status
+from opilio.bot.error_codes import of_status
 from opilio.contracts import bot_api
 from opilio.contracts.codes import CODES, ErrorCode, worth_retrying
 from opilio.contracts.envelope import STATUS_OF, ErrorBody
-from opilio.loopback import Reply
+from opilio.net.loopback_server import Reply
 from tests.bot.testkit import Site
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "how-to" / "bot-guide.md").read_text()

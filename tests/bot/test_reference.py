@@ -13,8 +13,8 @@ from backports import zstd
 
 from opilio.bot import CrawlError
 from opilio.bot.reference import Options, ReferenceCrawler
-from opilio.loopback import HangUp, Reply
 from opilio.net.allowed_addresses import parse_allow
+from opilio.net.loopback_server import HangUp, Reply
 from tests.bot.testkit import HTML, PRODUCT, Site, code_of, job
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from opilio import loopback
 from opilio.bot import Bot, Job, Misconfigured, NotAllowed, Refused, Result
-from opilio.bot.testing.jobs import refusal
-from opilio.loopback import Reply
+from opilio.bot.testing.fake_jobs import refusal
+from opilio.net import loopback_server
+from opilio.net.loopback_server import Reply
 
 
 async def fixed(job: Job) -> Result:
@@ -94,7 +94,7 @@ async def test_an_address_that_is_no_control_plane_says_so(make_bot):
     async def website(request):
         return Reply(200, b"<html>")
 
-    async with loopback.serving(website) as address:
+    async with loopback_server.serving(website) as address:
         bot = Bot(address, "token")
         bot.handler()(fixed)
         with pytest.raises(Refused, match="something else than the bot API"):

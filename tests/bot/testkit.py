@@ -7,11 +7,11 @@ from uuid import uuid4
 
 import pytest
 
-from opilio import loopback
 from opilio.bot import Job
-from opilio.bot.failures import of_exception
+from opilio.bot.error_codes import of_exception
 from opilio.bot.reference import ReferenceCrawler
-from opilio.loopback import Reply, Request
+from opilio.net import loopback_server
+from opilio.net.loopback_server import Reply, Request
 
 HTML = {"content-type": "text/html; charset=utf-8"}
 PRODUCT = (
@@ -43,7 +43,7 @@ class Site:
 
     @contextlib.asynccontextmanager
     async def serving(self, host: str = "127.0.0.1"):
-        async with loopback.serving(self, host) as address:
+        async with loopback_server.serving(self, host) as address:
             self.address = address
             yield self
 

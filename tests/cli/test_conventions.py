@@ -12,7 +12,6 @@ import typer
 from typer.main import get_command
 
 from opilio.__main__ import main
-from opilio.cli import words
 from opilio.cli.app import _take_data_dir, app
 
 

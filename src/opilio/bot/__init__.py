@@ -11,7 +11,7 @@ from opilio.bot.errors import (
     ServerAway,
     ServerError,
 )
-from opilio.bot.report import JobReport
+from opilio.bot.job_report import JobReport
 from opilio.bot.result import Result, outcome_of
 from opilio.contracts.bot_api import PulledJob as Job
 from opilio.contracts.codes import ErrorCode

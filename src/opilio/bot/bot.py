@@ -11,8 +11,8 @@ import httpx2
 from opilio.bot.client import ControlPlane
 from opilio.bot.errors import Misconfigured
 from opilio.bot.handlers import QUEUES, Crawl, Handler, capabilities_of, scopes_of
-from opilio.bot.report import JobReport
-from opilio.bot.session import Limits, Session
+from opilio.bot.job_report import JobReport
+from opilio.bot.pull_loop import Limits, Session
 from opilio.contracts.bot_api import Queue
 
 F = TypeVar("F", bound=Crawl)

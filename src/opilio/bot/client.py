@@ -13,8 +13,8 @@ import httpx2
 import msgspec
 import stamina
 
+from opilio.bot.error_codes import retry_after
 from opilio.bot.errors import NotAllowed, Refused, ServerAway
-from opilio.bot.failures import retry_after
 from opilio.contracts.bot_api import (
     BatchAnswer,
     HeldAnswer,

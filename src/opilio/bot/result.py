@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from opilio.bot.error_codes import Failure, of_exception
 from opilio.bot.errors import CrawlError
-from opilio.bot.failures import Failure, of_exception
 from opilio.contracts.bot_api import Outcome, PulledJob
 from opilio.contracts.codes import ErrorCode
 

@@ -6,7 +6,7 @@ from uuid import UUID
 import typer
 
 from opilio import audit
-from opilio.cli import words
+from opilio.cli import option_types
 from opilio.cli.context import actor, open_opilio_for_cli, run_async
 from opilio.cli.output import Cursor, Json, Limit, print_page, show
 
@@ -58,7 +58,7 @@ def revoke(
     json: Json = False,
 ) -> None:
     """Makes the tokens of a bot worthless, at once."""
-    count = run_async(_revoke(bot_id, words.uuid(token_id) if token_id else None))
+    count = run_async(_revoke(bot_id, option_types.uuid(token_id) if token_id else None))
     show({"bot_id": bot_id, "revoked": count}, json, lambda: print(f"{count} revoked"))
 
 

@@ -19,7 +19,7 @@ def show(json: Json = False) -> None:
     """Shows every setting, its value with secrets masked, and where it came from."""
     from dataclasses import asdict
 
-    from opilio.runtime.config import origins
+    from opilio.runtime.setting_sources import origins
 
     found = origins(settings())
     show_value(

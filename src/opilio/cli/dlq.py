@@ -6,13 +6,13 @@ from uuid import UUID
 import typer
 
 from opilio import audit
-from opilio.cli import words
+from opilio.cli import option_types
 from opilio.cli.context import actor, open_opilio_for_cli, run_async
 from opilio.cli.output import Cursor, Json, Limit, print_fields, print_page, show
 
 app = typer.Typer(no_args_is_help=True, help="What was given up, why, and sending it again.")
 _COLUMNS = ("id", "queue", "reason", "message_id", "size", "dead_at")
-Id = Annotated[UUID, typer.Argument(parser=words.uuid, metavar="ID", help="A dead letter.")]
+Id = Annotated[UUID, typer.Argument(parser=option_types.uuid, metavar="ID", help="A dead letter.")]
 
 
 @app.command("list")

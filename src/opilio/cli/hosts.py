@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from opilio import audit
-from opilio.cli import words
+from opilio.cli import option_types
 from opilio.cli.context import actor, open_opilio_for_cli, run_async
 from opilio.cli.output import Cursor, Json, Limit, print_fields, print_page, show
 
@@ -42,7 +42,7 @@ def set_(
     ] = None,
     min_delay: Annotated[
         timedelta | None,
-        typer.Option(parser=words.duration, metavar="DURATION", help="Between two hand-outs."),
+        typer.Option(parser=option_types.duration, metavar="DURATION", help="Between two hand-outs."),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from opilio.cli import words
+from opilio.cli import option_types
 from opilio.cli.context import actor, open_opilio_for_cli, run_async
 from opilio.cli.output import Cursor, Json, Limit, note, print_fields, print_page, print_table, show
 from opilio.cli.policies import print_why
@@ -67,7 +67,7 @@ def list_(
     json: Json = False,
 ) -> None:
     """Lists jobs, the newest first."""
-    policy_id = words.uuid(policy) if policy else None
+    policy_id = option_types.uuid(policy) if policy else None
     page = run_async(
         _list(status=status, host=host, policy_id=policy_id, bot_id=bot, limit=limit, cursor=cursor)
     )
@@ -87,7 +87,7 @@ def show_(job_id: str, json: Json = False) -> None:
 
 
 async def _show(job_id: str) -> dict[str, Any]:
-    wanted = words.uuid(job_id)
+    wanted = option_types.uuid(job_id)
     async with open_opilio_for_cli() as opilio:
         job = await opilio.insights.job(wanted)
         return {
@@ -116,7 +116,7 @@ def why(job_id: str, json: Json = False) -> None:
 
 async def _why(job_id: str) -> Any:
     async with open_opilio_for_cli() as opilio:
-        return await opilio.insights.job_why(words.uuid(job_id))
+        return await opilio.insights.job_why(option_types.uuid(job_id))
 
 
 # ── by hand ──────────────────────────────────────────────────────────────────────────────────────
@@ -152,7 +152,7 @@ async def _acted(action: str, ids: Sequence[str]) -> list[Any]:
     from opilio.contracts.management import ActionRow
     from opilio.runtime.roles.scheduler import WORK
 
-    wanted = [words.uuid(text) for text in ids]
+    wanted = [option_types.uuid(text) for text in ids]
     async with open_opilio_for_cli() as opilio:
         done = await opilio.acting.act(action, wanted, actor())
         await opilio.database.notify(WORK)

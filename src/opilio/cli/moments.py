@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from opilio.cli import words
+from opilio.cli import option_types
 
 
 def moment(text: str) -> datetime:
@@ -14,7 +14,7 @@ def moment(text: str) -> datetime:
         found = datetime.fromisoformat(text.strip())
     except ValueError:
         try:
-            return datetime.now(UTC) - words.duration(text)
+            return datetime.now(UTC) - option_types.duration(text)
         except typer.BadParameter:
             raise typer.BadParameter(
                 f"{text!r} is no time; write 2026-01-31T12:00:00Z, or 15m, 6h, 7d for how long ago"

@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from opilio.cli import words
+from opilio.cli import option_types
 from opilio.cli.context import actor, open_opilio_for_cli, run_async
 from opilio.cli.output import Cursor, Json, JsonLines, Limit, note, print_page, print_table, show
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="What is crawled, and how often.")
 
-Duration = Annotated[timedelta | None, typer.Option(parser=words.duration, metavar="DURATION")]
+Duration = Annotated[timedelta | None, typer.Option(parser=option_types.duration, metavar="DURATION")]
 _COLUMNS = ("id", "url", "enabled", "frequency_hours", "priority", "queue", "next_run_at", "failure_count")
 _MOST_TOLD = 20
 
@@ -48,7 +48,7 @@ class Target(StrEnum):
 def add(
     url: str,
     every: Annotated[
-        timedelta, typer.Option(parser=words.duration, metavar="DURATION", help="How often: 6h, 1d …")
+        timedelta, typer.Option(parser=option_types.duration, metavar="DURATION", help="How often: 6h, 1d …")
     ] = "24h",  # type: ignore[assignment] # the parser makes it a timedelta
     priority: Annotated[int, typer.Option(min=0, max=100, help="Importance, before the rule engine.")] = 50,
     max_retries: Annotated[int, typer.Option(min=0, max=100)] = 3,
@@ -70,16 +70,16 @@ def add(
     wanted = PolicyInput(
         url=url,
         enabled=not disabled,
-        frequency_hours=words.hours(every),
+        frequency_hours=option_types.hours(every),
         priority=priority,
         max_retries=max_retries,
-        retry_backoff_minutes=words.minutes(retry_backoff),
-        timeout_minutes=words.minutes(timeout),
+        retry_backoff_minutes=option_types.minutes(retry_backoff),
+        timeout_minutes=option_types.minutes(timeout),
         queue=queue.value if queue else None,
-        crawl_config=words.json_object(config),
-        rule_set=words.json_object(rules),
+        crawl_config=option_types.json_object(config),
+        rule_set=option_types.json_object(rules),
         hot=hot,
-        labels=dict(words.label(text) for text in label or []),
+        labels=dict(option_types.label(text) for text in label or []),
     )
     policy = run_async(_add(wanted))
     show(policy, json, lambda: print(policy.id))
@@ -101,7 +101,7 @@ def list_(
     json: Json = False,
 ) -> None:
     """Lists policies, the newest first."""
-    page = run_async(_list(enabled, host, q, words.label(label) if label else None, limit, cursor))
+    page = run_async(_list(enabled, host, q, option_types.label(label) if label else None, limit, cursor))
     show(page, json, lambda: print_page(page, _COLUMNS, "no policies"))
 
 
@@ -274,7 +274,7 @@ def run(policy_id: Annotated[str, typer.Argument()], json: Json = False) -> None
 
 async def _run(policy_id: str) -> Any:
     async with open_opilio_for_cli() as opilio:
-        policy = await opilio.insights.policy(words.uuid(policy_id))
+        policy = await opilio.insights.policy(option_types.uuid(policy_id))
         job_id = await opilio.scheduling.run_now(policy.id, policy.priority, actor())
         await opilio.database.notify("opilio_work")
         return job_id
@@ -289,7 +289,7 @@ def why(policy_id: str, json: Json = False) -> None:
 
 async def _why(policy_id: str) -> Any:
     async with open_opilio_for_cli() as opilio:
-        return await opilio.insights.policy_why(words.uuid(policy_id))
+        return await opilio.insights.policy_why(option_types.uuid(policy_id))
 
 
 def print_why(answer: Any) -> None:

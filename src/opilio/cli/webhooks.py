@@ -6,7 +6,7 @@ from uuid import UUID
 import typer
 
 from opilio import audit
-from opilio.cli import words
+from opilio.cli import option_types
 from opilio.cli.context import actor, open_opilio_for_cli, run_async
 from opilio.cli.moments import Since, Until
 from opilio.cli.output import Cursor, Json, Limit, note, print_fields, print_page, show
@@ -16,7 +16,7 @@ app = typer.Typer(
 )
 _COLUMNS = ("id", "status", "url", "events", "pending", "failures", "last_success_at", "last_error")
 _ATTEMPT_COLUMNS = ("at", "type", "attempt", "status", "outcome", "latency_ms", "webhook_id", "error")
-Id = Annotated[UUID, typer.Argument(parser=words.uuid, metavar="ID", help="A webhook.")]
+Id = Annotated[UUID, typer.Argument(parser=option_types.uuid, metavar="ID", help="A webhook.")]
 Events = Annotated[
     list[str], typer.Option("--events", help="Event types, * for any characters; more than once for more.")
 ]
@@ -90,7 +90,7 @@ def replay(
     json: Json = False,
 ) -> None:
     """Posts events again, under the ids that they had."""
-    ids = [words.uuid(text) for text in event] if event else None
+    ids = [option_types.uuid(text) for text in event] if event else None
     if (ids is None) == (since is None):
         raise typer.BadParameter("give either --since or --event")
     answer = run_async(_replay(id_, ids=ids, since=since, until=until))

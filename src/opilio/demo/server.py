@@ -6,9 +6,9 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
-from opilio import loopback
 from opilio.demo import shop
-from opilio.loopback import Reply, Request
+from opilio.net import loopback_server
+from opilio.net.loopback_server import Reply, Request
 
 # The busy pages answer 429, which cools their whole host down: they live on one of their own.
 _BUSY_HOSTS = ("127.0.0.2", "::1")
@@ -42,16 +42,18 @@ async def serving_shop(port: int = 0, clock: Callable[[], float] = time.time) ->
         return Reply(page.status, page.body.encode(), page.headers)
 
     async with contextlib.AsyncExitStack() as stack:
-        address = await stack.enter_async_context(loopback.serving(answer, port=port))
+        address = await stack.enter_async_context(loopback_server.serving(answer, port=port))
         bound = int(address.rpartition(":")[2])
         yield DemoShop(address, await _second_host(stack, answer, bound) or address)
 
 
-async def _second_host(stack: contextlib.AsyncExitStack, answer: loopback.Handler, port: int) -> str | None:
+async def _second_host(
+    stack: contextlib.AsyncExitStack, answer: loopback_server.Handler, port: int
+) -> str | None:
     """The same shop under another loopback address, where the system has one."""
     for host in _BUSY_HOSTS:
         try:
-            return await stack.enter_async_context(loopback.serving(answer, host, port))
+            return await stack.enter_async_context(loopback_server.serving(answer, host, port))
         except OSError:
             continue
     return None

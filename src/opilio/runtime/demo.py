@@ -82,7 +82,7 @@ async def _begin(opilio: Opilio, note: Path) -> None:
 
 
 def _bot_words(url: str, shop: DemoShop) -> tuple[str, ...]:
-    from opilio.bot.reference.chromium import find_browser  # noqa: PLC0415 - needs the extra `bot`
+    from opilio.bot.reference.find_chromium import find_browser  # noqa: PLC0415 - needs the extra `bot`
 
     able = "http,js" if find_browser() else "http"
     words = (sys.executable, "-m", "opilio", "bot", "run", "--server", url, "--bot-id", BOT, "--json")

@@ -11,10 +11,10 @@ from opilio.adapters.postgres import Database, Statement, migrate
 from opilio.errors import OpilioError
 from opilio.insights.crawl import CrawlInsights
 from opilio.runtime.bootstrap import database_url
-from opilio.runtime.config import shown
 from opilio.runtime.dependencies import Dependency, dependencies, fault_of
 from opilio.runtime.instance_file import find_running
 from opilio.runtime.processes import holder_of_port
+from opilio.runtime.setting_sources import shown
 from opilio.runtime.settings import Settings, load_settings
 
 Verdict = Literal["ok", "warning", "fault"]

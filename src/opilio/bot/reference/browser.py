@@ -9,11 +9,11 @@ from playwright.async_api import Error, async_playwright
 from playwright.async_api import Page as BrowserPage
 from playwright.async_api import TimeoutError as StillBusy
 
+from opilio.bot.error_codes import of_status
 from opilio.bot.errors import CrawlError
-from opilio.bot.failures import of_status
+from opilio.bot.reference.browser_proxy import GuardingProxy
 from opilio.bot.reference.fetch import Check, Page, checked_url
 from opilio.bot.reference.options import CrawlConfig, Options
-from opilio.bot.reference.proxy import GuardingProxy
 from opilio.contracts.codes import ErrorCode
 
 _FLAGS = [

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import httpx2
 
+from opilio.bot.error_codes import of_status
 from opilio.bot.errors import CrawlError
-from opilio.bot.failures import of_status
 from opilio.bot.reference.options import CrawlConfig
 from opilio.contracts.codes import ErrorCode
 

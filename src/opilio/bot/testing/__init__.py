@@ -8,7 +8,7 @@ await bot.serve(until_idle=True)
 assert plane.job(job).status == "done"
 """
 
-from opilio.bot.testing.jobs import FakeJob
-from opilio.bot.testing.plane import FakeControlPlane
+from opilio.bot.testing.fake_control_plane import FakeControlPlane
+from opilio.bot.testing.fake_jobs import FakeJob
 
 __all__ = ["FakeControlPlane", "FakeJob"]

@@ -21,8 +21,8 @@ from opilio.bus import Ack, DeadLetter, Hold, Message, Retry, Verdict
 from opilio.contracts.topology import COLLECTED_QUEUE
 from opilio.loop import Counts, Loop, Work, run_loops
 from opilio.runtime.bootstrap import Opilio, open_bus
+from opilio.runtime.process_pool import Workers
 from opilio.runtime.settings import Settings
-from opilio.runtime.workers import Workers
 
 AT_ONCE = 5  # batches; each consumer takes one message at a time
 _HOUR = 3600.0

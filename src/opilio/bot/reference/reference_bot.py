@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 
 from opilio.bot.bot import Bot
-from opilio.bot.reference.chromium import required_browser
-from opilio.bot.reference.crawl import ReferenceCrawler
+from opilio.bot.job_report import JobReport
+from opilio.bot.reference.crawler import ReferenceCrawler
+from opilio.bot.reference.find_chromium import required_browser
 from opilio.bot.reference.options import Options
-from opilio.bot.report import JobReport
 from opilio.contracts.bot_api import Queue
 
 

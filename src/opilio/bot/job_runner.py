@@ -9,13 +9,13 @@ from uuid import UUID
 
 import msgspec
 
-from opilio.bot import report as reports
+from opilio.bot import job_report
+from opilio.bot.batch_submitter import Submitter
+from opilio.bot.error_codes import Failure
 from opilio.bot.errors import CrawlError, NotAllowed, Refused, ServerError
-from opilio.bot.failures import Failure
 from opilio.bot.handlers import Handler, choose
-from opilio.bot.report import JobReport
+from opilio.bot.job_report import JobReport
 from opilio.bot.result import Result, failure, outcome_of
-from opilio.bot.submitting import Submitter
 from opilio.contracts.bot_api import ItemAnswer, Outcome, PulledJob
 from opilio.contracts.codes import ErrorCode
 
@@ -76,9 +76,9 @@ class Crawling:
             raise
         except ServerError as error:
             log.warning("the result of %s could not be handed in: %s", job.url, error)
-            self._observe(reports.without_answer(job, "refused", str(error)))
+            self._observe(job_report.without_answer(job, "refused", str(error)))
             return
-        report = reports.of_answer(job, outcome, answer)
+        report = job_report.of_answer(job, outcome, answer)
         if report.status == "refused":
             log.warning("the result of %s came too late or was refused: %s", job.url, report.reason)
         self._observe(report)

@@ -11,9 +11,8 @@ from uuid import UUID
 import httpx2
 import msgspec
 
-from opilio import loopback
 from opilio.bot.errors import Refused
-from opilio.bot.testing.jobs import FakeJob, JobTable, refusal
+from opilio.bot.testing.fake_jobs import FakeJob, JobTable, refusal
 from opilio.contracts.bot_api import (
     BatchAnswer,
     BatchRequest,
@@ -26,7 +25,8 @@ from opilio.contracts.bot_api import (
     SubmitRequest,
 )
 from opilio.contracts.envelope import ErrorBody, Failure, Success
-from opilio.loopback import HangUp, Reply, Request
+from opilio.net import loopback_server
+from opilio.net.loopback_server import HangUp, Reply, Request
 
 _JSON = {"content-type": "application/json"}
 _MOST_BODY_BYTES = 10 * 1024 * 1024
@@ -154,7 +154,7 @@ class FakeControlPlane:
     @contextlib.asynccontextmanager
     async def serving(self, port: int = 0) -> AsyncIterator[str]:
         """A real port on loopback, for bots in other processes or languages; yields the address."""
-        async with loopback.serving(self, port=port) as address:
+        async with loopback_server.serving(self, port=port) as address:
             yield address
 
     async def __call__(self, request: Request) -> Reply:

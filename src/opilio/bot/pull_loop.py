@@ -8,14 +8,14 @@ from time import perf_counter
 from typing import Any
 from uuid import UUID
 
-from opilio.bot import report as reports
+from opilio.bot import job_report
+from opilio.bot.batch_submitter import Submitter
 from opilio.bot.client import ControlPlane
-from opilio.bot.crawling import Crawling
 from opilio.bot.errors import ServerError
 from opilio.bot.handlers import Handler, Scope
 from opilio.bot.heartbeat import LockKeeper
-from opilio.bot.report import JobReport
-from opilio.bot.submitting import Submitter
+from opilio.bot.job_report import JobReport
+from opilio.bot.job_runner import Crawling
 from opilio.contracts.bot_api import Outcome, PulledJob
 
 log = logging.getLogger("opilio.bot")
@@ -186,7 +186,7 @@ class Session:
             del self._unstarted[job.lock_token]
             outcome = await self._crawled(job)
         if outcome is None:
-            self._observe(reports.without_answer(job, "lost", "the lock was lost during the crawl"))
+            self._observe(job_report.without_answer(job, "lost", "the lock was lost during the crawl"))
         else:
             await self._crawling.hand_in(job, outcome)
 
@@ -203,7 +203,7 @@ class Session:
         worker = self._unstarted.pop(job.lock_token, None)
         if worker is not None:
             worker.cancel()
-            self._observe(reports.without_answer(job, "lost", code))
+            self._observe(job_report.without_answer(job, "lost", code))
         elif self._crawling.stop(job):
             log.warning("the lock of %s is lost (%s): the crawl is stopped", job.url, code)
 
@@ -237,7 +237,7 @@ class Session:
             log.warning("%d jobs could not be given back, their locks will run out: %s", len(jobs), error)
             return
         for job in jobs:
-            self._observe(reports.without_answer(job, "released"))
+            self._observe(job_report.without_answer(job, "released"))
 
     def _spawn(self, work: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)

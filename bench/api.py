@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from opilio.access.credentials import Entry
+from opilio.access.credentials import Credentials
 from opilio.adapters.postgres import Database
 
 
@@ -57,8 +57,8 @@ async def answers(port: int) -> bool:
 
 async def logins(database: Database, count: int) -> list[str]:
     """So many bots, each with a token of its own."""
-    entry = Entry(database)
-    return [f"bench-{n}={(await entry.new_bot_token(f'bench-{n}'))[1]}" for n in range(count)]
+    credentials = Credentials(database)
+    return [f"bench-{n}={(await credentials.new_bot_token(f'bench-{n}'))[1]}" for n in range(count)]
 
 
 async def load(port: int, bots: list[str], *, batch: int, seconds: int) -> float:

@@ -22,7 +22,7 @@ import httpx2
 import psutil
 import pytest
 
-from opilio.access.credentials import Entry
+from opilio.access.credentials import Credentials
 from opilio.adapters.postgres import Database
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.contracts.policies import PolicyPatch
@@ -210,7 +210,7 @@ async def prepare(tree: Tree, bots: list[str]) -> dict[str, str]:
             await opilio.policies.import_drafts(drafts)
             await opilio.hosts.set_limits("shop1.example", Limits(2, None))
             await opilio.hosts.set_limits("shop2.example", Limits(None, 0.05))
-            return {name: (await Entry(database).new_bot_token(name))[1] for name in bots}
+            return {name: (await Credentials(database).new_bot_token(name))[1] for name in bots}
         finally:
             await database.close()
 

@@ -7,7 +7,7 @@ from concurrent.futures import BrokenExecutor
 import pytest
 
 from opilio.analytics.processing import Again, BatchProcessor, Done, Poison, ProcessingOptions
-from opilio.runtime.process_pool import Workers
+from opilio.runtime.process_pool import ProcessPool
 from tests.analytics.batches import body, event, post
 
 
@@ -25,7 +25,7 @@ class Deadly:
 
 
 def test_a_worker_that_died_is_replaced():
-    with Workers(1) as workers:
+    with ProcessPool(1) as workers:
         first = workers.submit(_pid).result()
         assert first != os.getpid()
         with pytest.raises(BrokenExecutor):
@@ -36,7 +36,7 @@ def test_a_worker_that_died_is_replaced():
 async def test_a_batch_that_kills_its_worker_is_tried_again_and_given_up_in_the_end(store, buckets, rows):
     await buckets.put("r", "1.json", body(post("1")))
     options = ProcessingOptions(stages={"intent": "tests.analytics.test_workers:Deadly"})
-    with Workers(1) as workers:
+    with ProcessPool(1) as workers:
         deadly = BatchProcessor(store, buckets, options, pool=workers)
         assert isinstance(await deadly.process(event("r/1.json")), Again)
         harmless = BatchProcessor(store, buckets, pool=workers)

@@ -12,8 +12,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from opilio.bot.reference.guard import GuardedTransport
 from opilio.net.allowed_addresses import parse_allow
+from opilio.net.guarded_connect import GuardedTransport
 
 APP = """
 async def app(scope, receive, send):

@@ -8,11 +8,13 @@ import zlib
 from decimal import Decimal
 
 import brotli
+import httpcore2
 import pytest
 from backports import zstd
 
 from opilio.bot import CrawlError
 from opilio.bot.reference import Options, ReferenceCrawler
+from opilio.net import guarded_connect
 from opilio.net.allowed_addresses import parse_allow
 from opilio.net.loopback_server import HangUp, Reply
 from tests.bot.testkit import HTML, PRODUCT, Site, code_of, job
@@ -119,22 +121,18 @@ async def test_private_and_odd_addresses_are_refused(url):
 
 async def test_a_name_that_changes_its_address_gains_nothing(site, monkeypatch):
     """The first answer is public, later ones are private: the one that is connected to is the one checked."""
-    loop, answers = asyncio.get_running_loop(), iter(["93.184.216.34", "127.0.0.1", "127.0.0.1"])
+    answers = iter(["93.184.216.34", "127.0.0.1", "127.0.0.1"])
     port, connected = int(site.address.rpartition(":")[2]), []
 
-    async def rebinding(host, port, **_):
-        if host != "rebind.example":
-            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port))]
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (next(answers), port))]
+    async def rebinding(host, port):
+        return [next(answers)]
 
-    async def connect(self, address, port, *_):
-        import httpcore2
-
+    async def connect(address, port, **_):
         connected.append(address)
         raise httpcore2.ConnectError("not in a test")
 
-    monkeypatch.setattr(loop, "getaddrinfo", rebinding)
-    monkeypatch.setattr("httpcore2.AnyIOBackend.connect_tcp", connect)
+    monkeypatch.setattr(guarded_connect, "resolve", rebinding)
+    monkeypatch.setattr(guarded_connect, "connect", connect)
     async with ReferenceCrawler() as crawler:
         assert await code_of(crawler, job(f"http://rebind.example:{port}/")) == "NETWORK_ERROR"
         assert connected == ["93.184.216.34"]

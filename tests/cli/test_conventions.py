@@ -12,6 +12,7 @@ import typer
 from typer.main import get_command
 
 from opilio.__main__ import main
+from opilio.cli import option_types
 from opilio.cli.app import _take_data_dir, app
 
 
@@ -141,13 +142,13 @@ def test_a_fault_of_ours_is_one_line_too(opilio_command, monkeypatch):
     ("text", "seconds"), [("90s", 90), ("15m", 900), ("6h", 21600), ("7d", 604800), ("1.5h", 5400)]
 )
 def test_durations(text, seconds):
-    assert words.duration(text).total_seconds() == seconds
+    assert option_types.duration(text).total_seconds() == seconds
 
 
 @pytest.mark.parametrize("text", ["", "24", "h", "-6h", "6 h", "1h30m", "6H", "1e3s", "9" * 400 + "s", "nan"])
 def test_what_is_no_duration(text):
     with pytest.raises(typer.BadParameter):
-        words.duration(text)
+        option_types.duration(text)
 
 
 def test_the_light_install_says_what_is_missing(monkeypatch):

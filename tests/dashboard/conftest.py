@@ -113,7 +113,7 @@ async def admin(page: Page, opilio: Opilio) -> Page:
 
 
 async def log_in(page: Page, opilio: Opilio, name: str, role: str) -> None:
-    secret = await opilio.entry.login_link(name, role)
+    secret = await opilio.credentials.login_link(name, role)
     await page.goto(f"/login/{secret}")
     await page.get_by_label("Password").fill(PASSWORD)
     await page.get_by_label("Once more").fill(PASSWORD)
@@ -142,7 +142,7 @@ class Bot:
 
 @pytest.fixture
 async def bot(opilio: Opilio, site: str) -> AsyncIterator[Bot]:
-    _, token = await opilio.entry.new_bot_token("bot-1")
+    _, token = await opilio.credentials.new_bot_token("bot-1")
     async with AsyncClient(base_url=site, headers={"authorization": f"Bearer {token}"}) as client:
         yield Bot(client, "bot-1")
 

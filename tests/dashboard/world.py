@@ -48,7 +48,8 @@ async def fill(opilio: Opilio, site: str) -> dict[str, Any]:
     await opilio.database.execute(_PAST)
     ids = [await opilio.policies.create(_policy(n, chance)) for n in range(60)]
     tokens = {
-        name: (await opilio.entry.new_bot_token(name))[1] for name in ("hanoi-1", "hanoi-2", "browser-1")
+        name: (await opilio.credentials.new_bot_token(name))[1]
+        for name in ("hanoi-1", "hanoi-2", "browser-1")
     }
     async with AsyncClient(base_url=site, timeout=30) as http:
         for _ in range(6):
@@ -58,8 +59,8 @@ async def fill(opilio: Opilio, site: str) -> dict[str, Any]:
     async with Receiver() as receiver:
         await fill_projects(opilio, receiver.url("/progress"))
     await opilio.hosts.set_limits("books.example", Limits(4, 1.5))
-    await opilio.entry.new_key("reporting", "read")
-    await opilio.entry.login_link("linh", "operator")
+    await opilio.credentials.new_key("reporting", "read")
+    await opilio.credentials.login_link("linh", "operator")
     await opilio.views.save("policies", "Shoes that fail", "host=shoes.example&failing=yes", "operator:admin")
     await opilio.policies.switch(ids[50:53], enabled=False)
     return {"policies": ids}

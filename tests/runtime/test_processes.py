@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from opilio.errors import Unavailable
-from opilio.runtime.instance_file import announced, find_running, url_of
+from opilio.runtime.instance_file import find_instance, instance_file_written, url_of
 from opilio.runtime.processes import hold_directory, holder_of_port, require_free_port
 from opilio.runtime.settings import load_settings
 
@@ -68,11 +68,11 @@ def test_a_directory_has_one_holder_and_is_free_after_it(tmp_path):
 
 def test_the_note_of_a_running_instance(tmp_path):
     settings = load_settings(data_dir=tmp_path, port=8123)
-    assert find_running(tmp_path) is None
-    with announced(settings) as running:
-        assert find_running(tmp_path) == running
+    assert find_instance(tmp_path) is None
+    with instance_file_written(settings) as running:
+        assert find_instance(tmp_path) == running
         assert (running.pid, running.port, running.url) == (os.getpid(), 8123, "http://127.0.0.1:8123")
-    assert find_running(tmp_path) is None
+    assert find_instance(tmp_path) is None
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_the_note_of_a_running_instance(tmp_path):
 )
 def test_a_note_left_by_one_that_was_killed_does_not_count(tmp_path, left):
     (tmp_path / "opilio.json").write_text(left)
-    assert find_running(tmp_path) is None
+    assert find_instance(tmp_path) is None
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ async def until_done(opilio, wanted: int) -> None:
 
 
 async def test_the_jobs_of_a_bot_that_was_killed_come_back_and_finish(opilio, server) -> None:
-    _, token = await opilio.entry.new_bot_token("bot-1")
+    _, token = await opilio.credentials.new_bot_token("bot-1")
     await make_jobs(opilio, timeout_minutes=0.03)
     doomed = start_bot(server, token, nap=60)
     async with asyncio.timeout(30):
@@ -77,7 +77,7 @@ async def test_the_jobs_of_a_bot_that_was_killed_come_back_and_finish(opilio, se
 
 
 async def test_a_bot_goes_on_by_itself_when_the_server_comes_back(opilio, server) -> None:
-    _, token = await opilio.entry.new_bot_token("bot-1")
+    _, token = await opilio.credentials.new_bot_token("bot-1")
     await make_jobs(opilio, timeout_minutes=0.1)
     bot = start_bot(server, token, nap=0.2)
     try:

@@ -53,7 +53,7 @@ class Site:
     nobody: Caller
 
     async def bot(self, bot_id: str = "bot-1") -> Caller:
-        _, token = await self.opilio.entry.new_bot_token(bot_id)
+        _, token = await self.opilio.credentials.new_bot_token(bot_id)
         return Caller(self.http, token)
 
     async def policy(self, url: str = "https://shop.example/1", **fields: Any) -> Any:
@@ -74,7 +74,9 @@ async def site(opilio: Opilio) -> AsyncIterator[Site]:
         serve_desk(app, opilio),
         httpx2.AsyncClient(transport=transport, base_url="http://opilio.test") as http,
     ):
-        keys = {scope: (await opilio.entry.new_key(scope, scope))[1] for scope in ("admin", "write", "read")}
+        keys = {
+            scope: (await opilio.credentials.new_key(scope, scope))[1] for scope in ("admin", "write", "read")
+        }
         yield Site(
             opilio,
             http,

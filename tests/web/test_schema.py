@@ -15,7 +15,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from opilio.access.credentials import Entry
+from opilio.access.credentials import Credentials
 from opilio.adapters.postgres import Database
 from opilio.web.openapi import document
 from tests.conftest import TEMPLATE, database_at
@@ -31,10 +31,10 @@ async def live(server_url, tmp_path_factory) -> Iterator[tuple[str, dict[str, st
     await connection.close()
     url = database_at(server_url, name)
     database = await Database.connect(url)
-    entry = Entry(database)
+    credentials = Credentials(database)
     tokens = {
-        "key": (await entry.new_key("schema", "admin"))[1],
-        "bot": (await entry.new_bot_token("bot-1"))[1],
+        "key": (await credentials.new_key("schema", "admin"))[1],
+        "bot": (await credentials.new_bot_token("bot-1"))[1],
     }
     await database.close()
     server = await asyncio.to_thread(Server(url, tmp_path_factory.mktemp("server")).start)

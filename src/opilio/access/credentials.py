@@ -25,7 +25,7 @@ _REMEMBERED_SECONDS = 5.0
 _MOST_REMEMBERED = 10_000
 
 
-class Entry:
+class Credentials:
     """Tokens, keys, links, passwords and sessions."""
 
     def __init__(self, database: Database) -> None:
@@ -154,14 +154,6 @@ class Entry:
 
     async def log_out(self, secret: str) -> None:
         await self._db.execute(_Q.end_session, hash=digest(secret))
-
-    async def set_password(self, name: str, password: str) -> None:
-        row = await self._db.row(_Q.find_operator, name=name)
-        if row is None:
-            raise NotFound(f"there is no operator {name}")
-        await self._db.execute(
-            _Q.set_password, operator_id=row["operator_id"], password_hash=await self._hash(password)
-        )
 
     async def operators(self) -> list[Row]:
         return await self._db.fetch(_Q.operators)

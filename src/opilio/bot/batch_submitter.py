@@ -24,7 +24,7 @@ class _Parcel:
     answer: asyncio.Future[ItemAnswer]
 
 
-class Submitter:
+class BatchSubmitter:
     """Takes outcomes one at a time, sends them in batches; a lone outcome waits for nobody."""
 
     def __init__(self, send: Send) -> None:

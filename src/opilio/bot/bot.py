@@ -12,7 +12,7 @@ from opilio.bot.client import ControlPlane
 from opilio.bot.errors import Misconfigured
 from opilio.bot.handlers import QUEUES, Crawl, Handler, capabilities_of, scopes_of
 from opilio.bot.job_report import JobReport
-from opilio.bot.pull_loop import Limits, Session
+from opilio.bot.pull_loop import Limits, PullLoop
 from opilio.contracts.bot_api import Queue
 
 F = TypeVar("F", bound=Crawl)
@@ -59,7 +59,7 @@ class Bot:
         self._observe = observe or _ignore
         self._transport = transport
         self._handlers: list[Handler] = []
-        self._session: Session | None = None
+        self._loop: PullLoop | None = None
 
     def handler(self, *, queue: Queue | None = None, domain: str | None = None) -> Callable[[F], F]:
         """Marks the function that crawls: everything, one queue, one domain with its subdomains, or both."""
@@ -80,26 +80,26 @@ class Bot:
         """Works until `stop()`, or, with `until_idle`, until there is nothing left to pull."""
         if not self._handlers:
             raise Misconfigured("the bot has no handler; add one with @bot.handler()")
-        if self._session is not None:
+        if self._loop is not None:
             raise Misconfigured("the bot is running already")
         scopes = scopes_of(self._handlers, self._capabilities or capabilities_of(self._handlers))
         async with ControlPlane(self.server, self._token, self.bot_id, self._transport) as plane:
-            self._session = Session(plane, self._handlers, scopes, self._limits, self._observe)
+            self._loop = PullLoop(plane, self._handlers, scopes, self._limits, self._observe)
             try:
                 with _stopped_by_signals(self) if signals else contextlib.nullcontext():
-                    await self._session.run(until_idle=until_idle)
+                    await self._loop.run(until_idle=until_idle)
             finally:
-                self._session = None
+                self._loop = None
 
     def stop(self) -> None:
         """A clean end; called again, one that does not wait for running crawls."""
-        session = self._session
-        if session is None:
+        loop = self._loop
+        if loop is None:
             return
-        if session.stopping:
-            session.stop_now()
+        if loop.stopping:
+            loop.stop_now()
         else:
-            session.stop()
+            loop.stop()
 
 
 @contextlib.contextmanager

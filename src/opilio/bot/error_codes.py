@@ -13,6 +13,7 @@ import msgspec
 
 from opilio.bot.errors import CrawlError
 from opilio.contracts.codes import ErrorCode
+from opilio.net.guarded_connect import AddressRefused
 
 _C = ErrorCode
 _OF_STATUS: dict[int, ErrorCode] = {
@@ -63,6 +64,8 @@ def of_exception(error: BaseException, now: datetime | None = None) -> Failure:
     if (answer := _answer_of(error)) is not None:
         return of_status(*answer, now=now)
     chain = list(_causes(error))
+    if (refused := next((cause for cause in chain if isinstance(cause, AddressRefused)), None)) is not None:
+        return Failure(_C.INVALID_URL, f"{refused}; start the bot with --allow-private to permit it")
     for types, code in _OF_TYPE:
         if any(isinstance(cause, types) for cause in chain):
             return Failure(code, _sentence(error))

@@ -10,7 +10,7 @@ from uuid import UUID
 import msgspec
 
 from opilio.bot import job_report
-from opilio.bot.batch_submitter import Submitter
+from opilio.bot.batch_submitter import BatchSubmitter
 from opilio.bot.error_codes import Failure
 from opilio.bot.errors import CrawlError, NotAllowed, Refused, ServerError
 from opilio.bot.handlers import Handler, choose
@@ -22,11 +22,11 @@ from opilio.contracts.codes import ErrorCode
 log = logging.getLogger("opilio.bot")
 
 
-class Crawling:
+class JobRunner:
     """Calls the author's function, makes an outcome of whatever comes of it, and hands that in."""
 
     def __init__(
-        self, handlers: list[Handler], submitter: Submitter, observe: Callable[[JobReport], None]
+        self, handlers: list[Handler], submitter: BatchSubmitter, observe: Callable[[JobReport], None]
     ) -> None:
         self._handlers = handlers
         self._submitter = submitter

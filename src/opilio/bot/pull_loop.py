@@ -9,13 +9,13 @@ from typing import Any
 from uuid import UUID
 
 from opilio.bot import job_report
-from opilio.bot.batch_submitter import Submitter
+from opilio.bot.batch_submitter import BatchSubmitter
 from opilio.bot.client import ControlPlane
 from opilio.bot.errors import ServerError
 from opilio.bot.handlers import Handler, Scope
 from opilio.bot.heartbeat import LockKeeper
 from opilio.bot.job_report import JobReport
-from opilio.bot.job_runner import Crawling
+from opilio.bot.job_runner import JobRunner
 from opilio.contracts.bot_api import Outcome, PulledJob
 
 log = logging.getLogger("opilio.bot")
@@ -36,7 +36,7 @@ class Limits:
     grace_seconds: float
 
 
-class Session:
+class PullLoop:
     """Holds at most `concurrency + prefetch` jobs; a job leaves when the server has answered for it."""
 
     def __init__(
@@ -54,8 +54,8 @@ class Session:
         # Every scope needs a slot to ask with, or it would never learn that there is work.
         self._slots = asyncio.Semaphore(max(limits.concurrency + limits.prefetch, len(scopes)))
         self._running = asyncio.Semaphore(limits.concurrency)
-        self._submitter = Submitter(plane.submit)
-        self._crawling = Crawling(handlers, self._submitter, observe)
+        self._submitter = BatchSubmitter(plane.submit)
+        self._runner = JobRunner(handlers, self._submitter, observe)
         self._keeper = LockKeeper(plane.heartbeat, self._lock_lost)
         self._stopping = asyncio.Event()
         self._fatal: BaseException | None = None
@@ -188,11 +188,11 @@ class Session:
         if outcome is None:
             self._observe(job_report.without_answer(job, "lost", "the lock was lost during the crawl"))
         else:
-            await self._crawling.hand_in(job, outcome)
+            await self._runner.hand_in(job, outcome)
 
     async def _crawled(self, job: PulledJob) -> Outcome | None:
         try:
-            return await self._crawling.crawl(job)
+            return await self._runner.crawl(job)
         except asyncio.CancelledError:
             # The bot ends before the crawl does.
             self._to_release.append(job)
@@ -204,7 +204,7 @@ class Session:
         if worker is not None:
             worker.cancel()
             self._observe(job_report.without_answer(job, "lost", code))
-        elif self._crawling.stop(job):
+        elif self._runner.stop(job):
             log.warning("the lock of %s is lost (%s): the crawl is stopped", job.url, code)
 
     # -- the end ---------------------------------------------------------------------------------

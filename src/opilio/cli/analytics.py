@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 from opilio.cli.context import open_opilio_for_cli, run_async
-from opilio.cli.moments import Since, Until
+from opilio.cli.option_types import Since, Until
 from opilio.cli.output import Json, note, print_fields, show
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ def token(bot_id: str, json: Json = False) -> None:
 
 async def _token(bot_id: str) -> tuple[UUID, str]:
     async with open_opilio_for_cli() as opilio:
-        made = await opilio.entry.new_bot_token(bot_id)
+        made = await opilio.credentials.new_bot_token(bot_id)
         await audit.record(opilio.database, actor(), "bot.token", bot_id)
         return made
 
@@ -64,6 +64,6 @@ def revoke(
 
 async def _revoke(bot_id: str, token_id: UUID | None) -> int:
     async with open_opilio_for_cli() as opilio:
-        count = await opilio.entry.revoke_bot_tokens(bot_id, token_id)
+        count = await opilio.credentials.revoke_bot_tokens(bot_id, token_id)
         await audit.record(opilio.database, actor(), "bot.revoke", bot_id)
         return count

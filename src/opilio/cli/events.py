@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from opilio.cli.context import open_opilio_for_cli, run_async
-from opilio.cli.moments import Since
+from opilio.cli.option_types import Since
 from opilio.cli.output import Cursor, Json, JsonLines, Limit, cell, print_json, print_page, show
 
 app = typer.Typer(no_args_is_help=True, help="What Opilio told the application, and is telling it.")

@@ -32,7 +32,7 @@ def create(
 
 async def _create(name: str, scope: str) -> tuple[UUID, str]:
     async with open_opilio_for_cli() as opilio:
-        made = await opilio.entry.new_key(name, scope)
+        made = await opilio.credentials.new_key(name, scope)
         await audit.record(opilio.database, actor(), "key.create", name, {"scope": scope})
         return made
 
@@ -53,7 +53,7 @@ async def _list() -> list[dict[str, Any]]:
     async with open_opilio_for_cli() as opilio:
         return [
             {"id": row["key_id"], **{k: v for k, v in row.items() if k != "key_id"}}
-            for row in await opilio.entry.keys()
+            for row in await opilio.credentials.keys()
         ]
 
 
@@ -66,6 +66,6 @@ def revoke(key: Annotated[str, typer.Argument(help="Its id or its name.")], json
 
 async def _revoke(key: str) -> int:
     async with open_opilio_for_cli() as opilio:
-        count = await opilio.entry.revoke_key(key)
+        count = await opilio.credentials.revoke_key(key)
         await audit.record(opilio.database, actor(), "key.revoke", key)
         return count

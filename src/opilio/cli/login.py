@@ -19,13 +19,13 @@ def login(name: Annotated[str, typer.Option(help="The operator.")] = "admin", js
 
 
 async def _link(name: str) -> str:
-    from opilio.runtime.instance_file import find_running, url_of
+    from opilio.runtime.instance_file import find_instance, url_of
 
     wanted = settings()
-    running = find_running(wanted.data_dir)
+    running = find_instance(wanted.data_dir)
     if running is None and wanted.embedded:
         note("Opilio does not run; start it with `opilio up`, then open the link")
     async with open_opilio_for_cli() as opilio:
-        secret = await opilio.entry.login_link(name)
+        secret = await opilio.credentials.login_link(name)
         await audit.record(opilio.database, actor(), "login.link", name)
     return f"{running.url if running else url_of(wanted)}/login/{secret}"

@@ -1,8 +1,8 @@
-"""Words on the command line that stand for something: durations, labels, ids, JSON."""
+"""Types of option values: durations, times, labels, ids, JSON."""
 
 import re
-from datetime import timedelta
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
@@ -16,15 +16,36 @@ def duration(text: str) -> timedelta:
     """`90s`, `15m`, `6h`, `7d`."""
     found = _DURATION.match(text.strip())
     if not found or float(found[1]) > 1e6:
-        raise typer.BadParameter(f"{text!r} is no duration; write 90s, 15m, 6h or 7d")
+        raise typer.BadParameter(f"{text!r} is not a duration; write 90s, 15m, 6h or 7d")
     return timedelta(**{_UNIT[found[2]]: float(found[1])})
+
+
+def time(text: str) -> datetime:
+    """`2026-01-31`, `2026-01-31T12:00:00Z`, or `2h` for two hours ago."""
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        try:
+            return datetime.now(UTC) - duration(text)
+        except typer.BadParameter:
+            raise typer.BadParameter(
+                f"{text!r} is not a time; write 2026-01-31T12:00:00Z, or 15m, 6h, 7d for how long ago"
+            ) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+Since = Annotated[
+    datetime | None,
+    typer.Option(parser=time, metavar="TIME", help="Only after this time; 2h means two hours ago."),
+]
+Until = Annotated[datetime | None, typer.Option(parser=time, metavar="TIME", help="Only before this time.")]
 
 
 def label(text: str) -> tuple[str, str]:
     """`key=value`."""
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise typer.BadParameter(f"{text!r} is no label; write key=value")
+        raise typer.BadParameter(f"{text!r} is not a label; write key=value")
     return key, value
 
 
@@ -32,14 +53,14 @@ def uuid(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is no id") from None
+        raise typer.BadParameter(f"{text!r} is not a UUID") from None
 
 
 def json_object(text: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
-        raise typer.BadParameter("is no JSON object") from None
+        raise typer.BadParameter("is not a JSON object") from None
 
 
 def hours(wanted: timedelta) -> float:

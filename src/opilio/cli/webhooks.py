@@ -8,7 +8,7 @@ import typer
 from opilio import audit
 from opilio.cli import option_types
 from opilio.cli.context import actor, open_opilio_for_cli, run_async
-from opilio.cli.moments import Since, Until
+from opilio.cli.option_types import Since, Until
 from opilio.cli.output import Cursor, Json, Limit, note, print_fields, print_page, show
 
 app = typer.Typer(

@@ -6,10 +6,12 @@ moment ago and to a private one now (DNS rebinding) is refused like any other pr
 
 import asyncio
 import socket
+import ssl
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpcore2
+import httpx2
 from httpcore2 import AsyncNetworkBackend, AsyncNetworkStream
 
 from opilio.net.allowed_addresses import AllowList, literal_address
@@ -34,8 +36,19 @@ async def resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
+async def permitted_addresses(host: str, port: int, allow: AllowList) -> list[str]:
+    """The addresses of a host that may be connected to; `AddressRefused` if there are none."""
+    addresses = await resolve(host, port)
+    permitted = [address for address in addresses if allow.permits(address)]
+    if not permitted:
+        raise AddressRefused(
+            f"{host} has the private or reserved address {', '.join(addresses)}, which is not allowed"
+        )
+    return permitted
+
+
 class GuardedBackend(AsyncNetworkBackend):
-    """Resolves, judges every address, and connects to one that passed, never to the name."""
+    """Resolves a name, checks every address, and connects to a permitted address, never to the name."""
 
     def __init__(self, allow: AllowList) -> None:
         self._allow = allow
@@ -50,14 +63,11 @@ class GuardedBackend(AsyncNetworkBackend):
     ) -> AsyncNetworkStream:
         try:
             async with asyncio.timeout(timeout):
-                addresses = await resolve(host, port)
+                permitted = await permitted_addresses(host, port, self._allow)
         except TimeoutError as error:
             raise httpcore2.ConnectTimeout(f"{host} could not be resolved in time") from error
         except (OSError, UnicodeError) as error:
             raise httpcore2.ConnectError(f"{host} could not be resolved: {error}") from error
-        permitted = [address for address in addresses if self._allow.permits(address)]
-        if not permitted:
-            raise AddressRefused(f"{host} is at {', '.join(addresses)}: a private or reserved address")
         return await self._first(permitted, port, timeout, local_address, socket_options)
 
     async def _first(
@@ -72,3 +82,20 @@ class GuardedBackend(AsyncNetworkBackend):
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+
+class GuardedTransport(httpx2.AsyncHTTPTransport):
+    """A transport for httpx2 clients that connects to permitted addresses only and ignores proxies of the environment."""
+
+    def __init__(self, allow: AllowList, ssl_context: ssl.SSLContext | None = None) -> None:
+        context = ssl_context or httpx2.create_ssl_context(trust_env=False)
+        super().__init__(verify=context, trust_env=False)
+        # The transport has no parameter for a network backend; its pool has.
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=context,
+            max_connections=500,
+            max_keepalive_connections=100,
+            keepalive_expiry=15,
+            http2=True,
+            network_backend=GuardedBackend(allow),
+        )

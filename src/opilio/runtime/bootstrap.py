@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from opilio.access.credentials import Entry
+from opilio.access.credentials import Credentials
 from opilio.adapters.blobs import PageStore, open_store
 from opilio.adapters.local_bus import LocalBus
 from opilio.adapters.postgres import Database, migrate
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Opilio:
-    """Everything that an entry point may ask of the system."""
+    """Everything that the API, the command line and background work may ask of the system."""
 
     settings: Settings
     database: Database
     pages: PageStore
-    entry: Entry
+    credentials: Credentials
     policies: Policies
     hosts: Hosts
     scheduling: Scheduling
@@ -98,7 +98,7 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
         settings=settings,
         database=database,
         pages=pages,
-        entry=Entry(database),
+        credentials=Credentials(database),
         policies=Policies(database, allow=settings.crawl_allow, clock=clock),
         hosts=Hosts(database, fleet=fleet, clock=clock),
         scheduling=Scheduling(database, rules=rules, fleet=fleet, clock=clock),

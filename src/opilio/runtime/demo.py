@@ -92,13 +92,13 @@ def _bot_words(url: str, shop: DemoShop) -> tuple[str, ...]:
 async def _fresh_token(opilio: Opilio) -> str:
     """A token for this run alone: it is kept nowhere."""
     await _revoke(opilio)
-    _, token = await opilio.entry.new_bot_token(BOT)
+    _, token = await opilio.credentials.new_bot_token(BOT)
     return token
 
 
 async def _revoke(opilio: Opilio) -> None:
     try:
-        await opilio.entry.revoke_bot_tokens(BOT)
+        await opilio.credentials.revoke_bot_tokens(BOT)
     except NotFound:
         _log.debug("demo.no_token_yet")
 

@@ -12,7 +12,7 @@ from opilio.errors import OpilioError
 from opilio.insights.crawl import CrawlInsights
 from opilio.runtime.bootstrap import database_url
 from opilio.runtime.dependencies import Dependency, dependencies, fault_of
-from opilio.runtime.instance_file import find_running
+from opilio.runtime.instance_file import find_instance
 from opilio.runtime.processes import holder_of_port
 from opilio.runtime.setting_sources import shown
 from opilio.runtime.settings import Settings, load_settings
@@ -72,7 +72,7 @@ def _directory(directory: Path) -> Finding:
 
 
 def _port(settings: Settings) -> Finding:
-    running = find_running(settings.data_dir)
+    running = find_instance(settings.data_dir)
     if running is not None:
         return Finding("server", "ok", f"runs at {running.url} (process {running.pid})")
     holder = holder_of_port(settings.port)

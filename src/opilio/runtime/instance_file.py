@@ -1,4 +1,4 @@
-"""What a running `opilio up` leaves in its data directory for other commands to find."""
+"""What a instance `opilio up` leaves in its data directory for other commands to find."""
 
 import json
 import os
@@ -16,8 +16,8 @@ _NAME = "opilio.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
-    """Who runs, and where people and bots reach it."""
+class Instance:
+    """A running `opilio up`: its process and its address."""
 
     pid: int
     port: int
@@ -36,25 +36,25 @@ def url_of(settings: Settings) -> str:
 
 
 @contextmanager
-def announced(settings: Settings) -> Iterator[Running]:
-    """Leaves the note, and takes it away in the end."""
-    running = Running(
+def instance_file_written(settings: Settings) -> Iterator[Instance]:
+    """Writes the file for as long as the block runs."""
+    instance = Instance(
         os.getpid(), settings.port, url_of(settings), datetime.now(UTC).isoformat(timespec="seconds")
     )
     path = settings.data_dir / _NAME
     fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps(asdict(running)) + "\n", encoding="utf-8")
+    fresh.write_text(json.dumps(asdict(instance)) + "\n", encoding="utf-8")
     fresh.replace(path)
     try:
-        yield running
+        yield instance
     finally:
         path.unlink(missing_ok=True)
 
 
-def find_running(data_dir: Path) -> Running | None:
-    """The `opilio up` of a data directory, if it lives; a note left by one that was killed does not count."""
+def find_instance(data_dir: Path) -> Instance | None:
+    """The running `opilio up` of a data directory; a file left by a killed one does not count."""
     try:
-        running = Running(**json.loads((data_dir / _NAME).read_text(encoding="utf-8")))
+        instance = Instance(**json.loads((data_dir / _NAME).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
-    return running if psutil.pid_exists(running.pid) else None
+    return instance if psutil.pid_exists(instance.pid) else None

@@ -18,7 +18,7 @@ _log = structlog.get_logger(__name__)
 _CONTEXT = multiprocessing.get_context("spawn")
 
 
-class Workers(Executor):
+class ProcessPool(Executor):
     """A pool of processes. What one was doing when it died fails with `BrokenExecutor`; the next work finds a new pool."""
 
     def __init__(self, count: int) -> None:

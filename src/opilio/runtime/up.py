@@ -14,7 +14,7 @@ import structlog
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.errors import Refused, Unavailable
-from opilio.runtime.instance_file import announced, url_of
+from opilio.runtime.instance_file import instance_file_written, url_of
 from opilio.runtime.metrics_dir import share_counters
 from opilio.runtime.processes import hold_directory, require_free_port, stop_on_signals
 from opilio.runtime.roles import available
@@ -22,7 +22,7 @@ from opilio.runtime.settings import Settings
 from opilio.runtime.supervisor import Command, Supervisor
 
 if TYPE_CHECKING:
-    from opilio.access.credentials import Entry
+    from opilio.access.credentials import Credentials
 
 FIRST_BOT = "first-bot"
 _log = structlog.get_logger(__name__)
@@ -72,7 +72,7 @@ async def _serve(
     try:
         if not await _ready_or_stopped(settings, supervisor, stop):
             return
-        with announced(settings):
+        with instance_file_written(settings):
             announce(await _ready(settings, database))
             if demo:
                 await _start_demo(settings, database, supervisor)
@@ -186,22 +186,22 @@ async def _answers(host: str, port: int) -> bool:
 
 
 async def _ready(settings: Settings, database: Database) -> Ready:
-    from opilio.access.credentials import Entry  # noqa: PLC0415 - the children start while this loads
+    from opilio.access.credentials import Credentials  # noqa: PLC0415 - the children start while this loads
 
-    entry, url = Entry(database), url_of(settings)
-    link = None if await entry.has_password() else f"{url}/login/{await entry.login_link()}"
-    token = await _first_token(entry, settings.data_dir / f"{FIRST_BOT}.token")
+    credentials, url = Credentials(database), url_of(settings)
+    link = None if await credentials.has_password() else f"{url}/login/{await credentials.login_link()}"
+    token = await _first_token(credentials, settings.data_dir / f"{FIRST_BOT}.token")
     return Ready(url, link, FIRST_BOT, token, str(settings.data_dir), os.getpid())
 
 
-async def _first_token(entry: "Entry", file: Path) -> str | None:
+async def _first_token(credentials: "Credentials", file: Path) -> str | None:
     """A token to begin with, the same at every start; none once it was revoked."""
     secret = _kept(file)
     if secret is None:
-        _, secret = await entry.new_bot_token(FIRST_BOT)
+        _, secret = await credentials.new_bot_token(FIRST_BOT)
         _keep(file, secret)
     try:
-        await entry.bearer(secret)
+        await credentials.bearer(secret)
     except Refused:
         return None
     return secret

@@ -6,8 +6,8 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
-from opilio.bot.reference.guard import permitted_addresses
 from opilio.net.allowed_addresses import AllowList
+from opilio.net.guarded_connect import permitted_addresses
 
 _MOST_REASONS = 1000
 _MOST_HEADER_BYTES = 64 * 1024

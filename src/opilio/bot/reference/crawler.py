@@ -13,12 +13,12 @@ from opilio.bot.errors import CrawlError
 from opilio.bot.extract import extract
 from opilio.bot.extract.document import decoded
 from opilio.bot.reference.fetch import Fetcher, Page
-from opilio.bot.reference.guard import GuardedTransport
 from opilio.bot.reference.options import CrawlConfig, Options, parse_config
 from opilio.bot.reference.robots import Robots
 from opilio.bot.result import Result
 from opilio.contracts.bot_api import PulledJob
 from opilio.contracts.codes import ErrorCode
+from opilio.net.guarded_connect import GuardedTransport
 
 if TYPE_CHECKING:
     from opilio.bot.reference.browser import Browser

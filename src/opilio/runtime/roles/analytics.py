@@ -21,7 +21,7 @@ from opilio.bus import Ack, DeadLetter, Hold, Message, Retry, Verdict
 from opilio.contracts.topology import COLLECTED_QUEUE
 from opilio.loop import Counts, Loop, Work, run_loops
 from opilio.runtime.bootstrap import Opilio, open_bus
-from opilio.runtime.process_pool import Workers
+from opilio.runtime.process_pool import ProcessPool
 from opilio.runtime.settings import Settings
 
 AT_ONCE = 5  # batches; each consumer takes one message at a time
@@ -33,7 +33,7 @@ async def serve(opilio: Opilio, stop: asyncio.Event) -> None:
     store = BatchStore(opilio.database)
     await store.prepare_months(datetime.now(UTC))  # before the first row: a month cannot be split off later
     workers = settings.analytics_workers
-    with Workers(workers) if workers else nullcontext() as pool:
+    with ProcessPool(workers) if workers else nullcontext() as pool:
         processor = BatchProcessor(store, Buckets(settings.blobs), _options(settings), pool=pool)
         async with open_bus(settings, opilio.database) as bus:
             handler = Handler(processor, AnalyticsMetrics(REGISTRY))

@@ -24,7 +24,7 @@ async def list_bots(call: Call) -> Any:
     tag="bots",
 )
 async def bot_tokens(call: Call) -> Any:
-    rows = await call.opilio.entry.bot_tokens(call.text("bot_id"))
+    rows = await call.opilio.credentials.bot_tokens(call.text("bot_id"))
     return whole(
         [
             TokenRow(id=row["token_id"], created_at=row["created_at"], revoked_at=row["revoked_at"])
@@ -44,7 +44,7 @@ async def bot_tokens(call: Call) -> Any:
 )
 async def new_bot_token(call: Call) -> Any:
     bot_id = call.text("bot_id")
-    token_id, token = await call.opilio.entry.new_bot_token(bot_id)
+    token_id, token = await call.opilio.credentials.new_bot_token(bot_id)
     await audit.record(call.opilio.database, call.actor, "bot.token", bot_id, {"id": token_id})
     return NewToken(id=token_id, token=token)
 
@@ -77,7 +77,7 @@ async def revoke_bot_token(call: Call) -> Any:
 
 async def _revoke(call: Call, token_id: Any) -> dict[str, int]:
     bot_id = call.text("bot_id")
-    count = await call.opilio.entry.revoke_bot_tokens(bot_id, token_id)
+    count = await call.opilio.credentials.revoke_bot_tokens(bot_id, token_id)
     await audit.record(call.opilio.database, call.actor, "bot.revoke", bot_id, {"id": token_id})
     return {"revoked": count}
 

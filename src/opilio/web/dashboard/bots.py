@@ -18,7 +18,7 @@ async def _page(visit: Visit, **shown: Any) -> Page:
     names = [bot.bot_id for bot in found.items]
     hours = await visit.opilio.figures.bot_hours(names)
     chosen = shown.get("bot_id") or visit.arg("tokens")
-    tokens = await visit.opilio.entry.bot_tokens(chosen) if chosen and visit.can("admin") else []
+    tokens = await visit.opilio.credentials.bot_tokens(chosen) if chosen and visit.can("admin") else []
     values = {
         "items": found.items,
         "next_cursor": found.next_cursor,
@@ -38,7 +38,7 @@ async def new_token(visit: Visit) -> Page:
     bot_id = visit.said("bot_id")
     if bot_id is None:
         raise Invalid("bot_id", "give the bot a name")
-    token_id, token = await visit.opilio.entry.new_bot_token(bot_id)
+    token_id, token = await visit.opilio.credentials.new_bot_token(bot_id)
     await visit.note("bot.token", bot_id, {"id": token_id})
     return await _page(visit, token=token, bot_id=bot_id)
 
@@ -46,6 +46,6 @@ async def new_token(visit: Visit) -> Page:
 @BOTS.action("/bots/tokens/revoke", need="admin")
 async def revoke_tokens(visit: Visit) -> Any:
     bot_id, token = visit.said("bot_id") or "", visit.said("token_id")
-    count = await visit.opilio.entry.revoke_bot_tokens(bot_id, uuid_of(token) if token else None)
+    count = await visit.opilio.credentials.revoke_bot_tokens(bot_id, uuid_of(token) if token else None)
     await visit.note("bot.revoke", bot_id, {"id": token})
     return go("/bots", visit.words.counted("%(n)s token revoked.", "%(n)s tokens revoked.", count))

@@ -17,10 +17,10 @@ async def settings(visit: Visit) -> Page:
 
 
 async def _page(visit: Visit, **shown: Any) -> Page:
-    operators = await visit.opilio.entry.operators()
+    operators = await visit.opilio.credentials.operators()
     values = {
         "operators": operators,
-        "keys": await visit.opilio.entry.keys(),
+        "keys": await visit.opilio.credentials.keys(),
         "roles": list(SCOPE_OF_ROLE),
         "scopes": list(SCOPES),
         "me": visit.actor.partition(":")[2],
@@ -48,7 +48,7 @@ async def invite(visit: Visit) -> Page:
         raise Invalid("name", "must be 1 to 100 printable characters")
     if role not in SCOPE_OF_ROLE:
         raise Invalid("role", f"must be one of {', '.join(SCOPE_OF_ROLE)}")
-    secret = await visit.opilio.entry.login_link(name, role)
+    secret = await visit.opilio.credentials.login_link(name, role)
     await visit.note("operator.invite", name, {"role": role})
     return await _page(visit, link=secret, invited=name)
 
@@ -56,7 +56,7 @@ async def invite(visit: Visit) -> Page:
 @SETTINGS.action("/settings/operators/change", need="admin")
 async def change_operator(visit: Visit) -> Any:
     name, role, disabled = visit.said("name") or "", visit.said("role"), visit.said("disabled")
-    await visit.opilio.entry.change_operator(
+    await visit.opilio.credentials.change_operator(
         name, role=role, disabled=None if disabled is None else disabled == "yes"
     )
     await visit.note("operator.change", name, {"role": role, "disabled": disabled})
@@ -67,7 +67,7 @@ async def change_operator(visit: Visit) -> Any:
 async def new_key(visit: Visit) -> Page:
     """The key is in this one answer and nowhere else."""
     name, scope = visit.said("name") or "", visit.said("scope") or "read"
-    key_id, secret = await visit.opilio.entry.new_key(name, scope)
+    key_id, secret = await visit.opilio.credentials.new_key(name, scope)
     await visit.note("key.create", name, {"id": key_id, "scope": scope})
     return await _page(visit, key=secret, key_name=name)
 
@@ -75,6 +75,6 @@ async def new_key(visit: Visit) -> Page:
 @SETTINGS.action("/settings/keys/revoke", need="admin")
 async def revoke_key(visit: Visit) -> Any:
     key = visit.said("key_id") or ""
-    await visit.opilio.entry.revoke_key(key)
+    await visit.opilio.credentials.revoke_key(key)
     await visit.note("key.revoke", key)
     return go("/settings", visit.words.say("The key is revoked."))

@@ -195,7 +195,7 @@ async def main() -> None:
             serve_desk(app, opilio),
             httpx2.AsyncClient(transport=transport, base_url="http://opilio.test") as http,
         ):
-            secret = await opilio.credentials.login_link()
+            secret = await opilio.operators.invite()
             await http.post(
                 f"/login/{secret}", data={"password": "a long password", "again": "a long password"}
             )

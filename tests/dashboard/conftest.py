@@ -113,7 +113,7 @@ async def admin(page: Page, opilio: Opilio) -> Page:
 
 
 async def log_in(page: Page, opilio: Opilio, name: str, role: str) -> None:
-    secret = await opilio.credentials.login_link(name, role)
+    secret = await opilio.operators.invite(name, role)
     await page.goto(f"/login/{secret}")
     await page.get_by_label("Password").fill(PASSWORD)
     await page.get_by_label("Once more").fill(PASSWORD)

@@ -33,7 +33,7 @@ async def test_payloads_in_every_field_are_text(admin: Page, opilio: Opilio, bot
     await bot.submit(job, success=True, title=EVIL, data={EVIL: EVIL, "n": 1}, raw_html=PAGE)
     await audit.record(opilio.database, EVIL, EVIL, EVIL, {EVIL: EVIL})
     await opilio.credentials.new_key(EVIL[:100], "read")
-    await opilio.credentials.login_link(EVIL[:90], "viewer")
+    await opilio.operators.invite(EVIL[:90], "viewer")
     await opilio.views.save("policies", EVIL, f"q={EVIL}", EVIL)
     pages = [
         "/", "/policies", f"/policies?q={EVIL}", f"/policies/{policy_id}", f"/policies/{policy_id}/edit", "/jobs", f"/jobs/{job_id}",
@@ -88,9 +88,9 @@ async def http(site: str) -> Any:
 
 
 async def enter(http: AsyncClient, opilio: Opilio, name: str, role: str) -> str:
-    secret = await opilio.credentials.login_link(name, role)
+    secret = await opilio.operators.invite(name, role)
     await http.post(f"/login/{secret}", data={"password": PASSWORD, "again": PASSWORD})
-    operator = await opilio.credentials.session(http.cookies["opilio_session"])
+    operator = await opilio.operators.session(http.cookies["opilio_session"])
     assert operator is not None
     return str(operator.csrf_token)
 

@@ -60,7 +60,7 @@ async def fill(opilio: Opilio, site: str) -> dict[str, Any]:
         await fill_projects(opilio, receiver.url("/progress"))
     await opilio.hosts.set_limits("books.example", Limits(4, 1.5))
     await opilio.credentials.new_key("reporting", "read")
-    await opilio.credentials.login_link("linh", "operator")
+    await opilio.operators.invite("linh", "operator")
     await opilio.views.save("policies", "Shoes that fail", "host=shoes.example&failing=yes", "operator:admin")
     await opilio.policies.switch(ids[50:53], enabled=False)
     return {"policies": ids}

@@ -6,7 +6,7 @@ PASSWORD = "correct horse battery"
 
 
 async def choose_password(site) -> str:
-    secret = await site.opilio.credentials.login_link()
+    secret = await site.opilio.operators.invite()
     form = {"password": PASSWORD, "again": PASSWORD}
     answer = await site.http.post(f"/login/{secret}", data=form)
     assert answer.status_code == 303
@@ -14,7 +14,7 @@ async def choose_password(site) -> str:
 
 
 async def test_the_link_lets_a_newcomer_choose_a_password(site) -> None:
-    secret = await site.opilio.credentials.login_link()
+    secret = await site.opilio.operators.invite()
     page = await site.http.get(f"/login/{secret}")
     assert "Choose a password" in page.text
     answer = await site.http.post(f"/login/{secret}", data={"password": PASSWORD, "again": PASSWORD})
@@ -38,7 +38,7 @@ async def test_an_invented_link_opens_nothing(site) -> None:
 
 
 async def test_passwords_must_agree_and_be_long(site) -> None:
-    secret = await site.opilio.credentials.login_link()
+    secret = await site.opilio.operators.invite()
     differ = await site.http.post(f"/login/{secret}", data={"password": PASSWORD, "again": "x"})
     assert "differ" in differ.text
     short = await site.http.post(f"/login/{secret}", data={"password": "short", "again": "short"})

@@ -1,1 +1,1 @@
-"""Who may do what: bot tokens, API keys, operators, sessions, and the log of what they did."""
+"""Who may do what: bot tokens, API keys, operators and their sessions."""

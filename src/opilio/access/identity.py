@@ -1,4 +1,4 @@
-"""Who speaks, and what that lets them do."""
+"""Who sends a request, and what they may do."""
 
 from dataclasses import dataclass
 
@@ -14,9 +14,13 @@ class Bot:
 
     def must_be(self, bot_id: str) -> None:
         if bot_id != self.bot_id:
-            message = f"this token belongs to the bot {self.bot_id}; it cannot speak for {bot_id}"
-            # A bot that was given a token alone learns its name from here.
-            raise Refused("forbidden", message, {"bot_id": self.bot_id})
+            raise Refused(
+                "forbidden",
+                "this token belongs to the bot %(owner)s; it cannot be used for %(bot_id)s",
+                {"bot_id": self.bot_id},  # a bot that has only a token learns its id from here
+                owner=self.bot_id,
+                bot_id=bot_id,
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,4 +33,10 @@ class Operator:
 
     def must_have(self, scope: str) -> None:
         if SCOPES.index(self.scope) < SCOPES.index(scope):
-            raise Refused("forbidden", f"this needs the scope {scope}; {self.actor} has {self.scope}")
+            raise Refused(
+                "forbidden",
+                "this needs the scope %(scope)s; %(actor)s has the scope %(has)s",
+                scope=scope,
+                actor=self.actor,
+                has=self.scope,
+            )

@@ -1,16 +1,15 @@
-"""`opilio bots`: who crawls, and the tokens they show."""
+"""`opilio bots`: bots and their tokens."""
 
 from typing import Annotated, Any
 from uuid import UUID
 
 import typer
 
-from opilio import audit
 from opilio.cli import option_types
 from opilio.cli.context import actor, open_opilio_for_cli, run_async
 from opilio.cli.output import Cursor, Json, Limit, print_page, show
 
-app = typer.Typer(no_args_is_help=True, help="Who crawls, and the tokens they show.")
+app = typer.Typer(no_args_is_help=True, help="Bots and their tokens.")
 _COLUMNS = (
     "bot_id",
     "capabilities",
@@ -25,25 +24,21 @@ _COLUMNS = (
 
 @app.command()
 def token(bot_id: str, json: Json = False) -> None:
-    """Makes a token for a bot and prints it alone; it is never shown again."""
+    """Creates a token for a bot and prints it; it is never shown again."""
     token_id, secret = run_async(_token(bot_id))
     show({"id": token_id, "bot_id": bot_id, "token": secret}, json, lambda: print(secret))
 
 
 async def _token(bot_id: str) -> tuple[UUID, str]:
     async with open_opilio_for_cli() as opilio:
-        made = await opilio.credentials.new_bot_token(bot_id)
-        await audit.record(opilio.database, actor(), "bot.token", bot_id)
-        return made
+        return await opilio.credentials.new_bot_token(bot_id, by=actor())
 
 
 @app.command("list")
 def list_(limit: Limit = 50, cursor: Cursor = None, json: Json = False) -> None:
-    """Lists bots, with what they hold and did in the last day."""
+    """Lists bots with their locked jobs and their counts of the last 24 hours."""
     page = run_async(_list(limit, cursor))
-    show(
-        page, json, lambda: print_page(page, _COLUMNS, "no bots: `opilio bots token BOT_ID` makes the first")
-    )
+    show(page, json, lambda: print_page(page, _COLUMNS, "no bots; `opilio bots token BOT_ID` adds one"))
 
 
 async def _list(limit: int, cursor: str | None) -> Any:
@@ -54,16 +49,16 @@ async def _list(limit: int, cursor: str | None) -> Any:
 @app.command()
 def revoke(
     bot_id: str,
-    token_id: Annotated[str | None, typer.Option("--token", help="Only this one, by its id.")] = None,
+    token_id: Annotated[
+        str | None, typer.Option("--token", help="Revoke only the token with this id.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Makes the tokens of a bot worthless, at once."""
+    """Revokes the tokens of a bot at once."""
     count = run_async(_revoke(bot_id, option_types.uuid(token_id) if token_id else None))
     show({"bot_id": bot_id, "revoked": count}, json, lambda: print(f"{count} revoked"))
 
 
 async def _revoke(bot_id: str, token_id: UUID | None) -> int:
     async with open_opilio_for_cli() as opilio:
-        count = await opilio.credentials.revoke_bot_tokens(bot_id, token_id)
-        await audit.record(opilio.database, actor(), "bot.revoke", bot_id)
-        return count
+        return await opilio.credentials.revoke_bot_tokens(bot_id, token_id, by=actor())

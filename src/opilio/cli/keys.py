@@ -1,4 +1,4 @@
-"""`opilio keys`: what programs show to the management API."""
+"""`opilio keys`: API keys for programs that call the management API."""
 
 from enum import StrEnum
 from typing import Annotated, Any
@@ -6,11 +6,10 @@ from uuid import UUID
 
 import typer
 
-from opilio import audit
 from opilio.cli.context import actor, open_opilio_for_cli, run_async
 from opilio.cli.output import Json, print_table, show
 
-app = typer.Typer(no_args_is_help=True, help="What programs show to the management API.")
+app = typer.Typer(no_args_is_help=True, help="API keys for programs that call the management API.")
 
 
 class Scope(StrEnum):
@@ -21,25 +20,23 @@ class Scope(StrEnum):
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Option(help="For whom or what.")],
-    scope: Annotated[Scope, typer.Option(help="What it may do.")] = Scope.READ,
+    name: Annotated[str, typer.Option(help="Who or what uses the key.")],
+    scope: Annotated[Scope, typer.Option(help="What the key may do.")] = Scope.READ,
     json: Json = False,
 ) -> None:
-    """Makes an API key and prints it alone; it is never shown again."""
+    """Creates an API key and prints it; it is never shown again."""
     key_id, secret = run_async(_create(name, scope))
     show({"id": key_id, "name": name, "scope": scope, "key": secret}, json, lambda: print(secret))
 
 
 async def _create(name: str, scope: str) -> tuple[UUID, str]:
     async with open_opilio_for_cli() as opilio:
-        made = await opilio.credentials.new_key(name, scope)
-        await audit.record(opilio.database, actor(), "key.create", name, {"scope": scope})
-        return made
+        return await opilio.credentials.new_key(name, scope, by=actor())
 
 
 @app.command("list")
 def list_(json: Json = False) -> None:
-    """Lists the keys, never their secrets."""
+    """Lists API keys without their secrets."""
     rows = run_async(_list())
     columns = ("id", "name", "scope", "created_at", "revoked_at")
     show(
@@ -58,14 +55,14 @@ async def _list() -> list[dict[str, Any]]:
 
 
 @app.command()
-def revoke(key: Annotated[str, typer.Argument(help="Its id or its name.")], json: Json = False) -> None:
-    """Makes a key worthless, at once."""
+def revoke(
+    key: Annotated[str, typer.Argument(help="The id or the name of the key.")], json: Json = False
+) -> None:
+    """Revokes an API key at once."""
     count = run_async(_revoke(key))
     show({"key": key, "revoked": count}, json, lambda: print(f"{count} revoked"))
 
 
 async def _revoke(key: str) -> int:
     async with open_opilio_for_cli() as opilio:
-        count = await opilio.credentials.revoke_key(key)
-        await audit.record(opilio.database, actor(), "key.revoke", key)
-        return count
+        return await opilio.credentials.revoke_key(key, by=actor())

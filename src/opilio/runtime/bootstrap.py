@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from opilio.access.credentials import Credentials
+from opilio.access.operators import Operators
 from opilio.adapters.blobs import PageStore, open_store
 from opilio.adapters.local_bus import LocalBus
 from opilio.adapters.postgres import Database, migrate
@@ -44,6 +45,7 @@ class Opilio:
     database: Database
     pages: PageStore
     credentials: Credentials
+    operators: Operators
     policies: Policies
     hosts: Hosts
     scheduling: Scheduling
@@ -99,6 +101,7 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
         database=database,
         pages=pages,
         credentials=Credentials(database),
+        operators=Operators(database),
         policies=Policies(database, allow=settings.crawl_allow, clock=clock),
         hosts=Hosts(database, fleet=fleet, clock=clock),
         scheduling=Scheduling(database, rules=rules, fleet=fleet, clock=clock),

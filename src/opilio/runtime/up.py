@@ -187,9 +187,10 @@ async def _answers(host: str, port: int) -> bool:
 
 async def _ready(settings: Settings, database: Database) -> Ready:
     from opilio.access.credentials import Credentials  # noqa: PLC0415 - the children start while this loads
+    from opilio.access.operators import Operators  # noqa: PLC0415
 
-    credentials, url = Credentials(database), url_of(settings)
-    link = None if await credentials.has_password() else f"{url}/login/{await credentials.login_link()}"
+    credentials, operators, url = Credentials(database), Operators(database), url_of(settings)
+    link = None if await operators.has_password() else f"{url}/login/{await operators.invite()}"
     token = await _first_token(credentials, settings.data_dir / f"{FIRST_BOT}.token")
     return Ready(url, link, FIRST_BOT, token, str(settings.data_dir), os.getpid())
 
@@ -201,7 +202,7 @@ async def _first_token(credentials: "Credentials", file: Path) -> str | None:
         _, secret = await credentials.new_bot_token(FIRST_BOT)
         _keep(file, secret)
     try:
-        await credentials.bearer(secret)
+        await credentials.authenticate(secret)
     except Refused:
         return None
     return secret

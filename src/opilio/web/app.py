@@ -76,7 +76,7 @@ async def serve_desk(app: Litestar, opilio: Opilio) -> AsyncIterator[None]:
         if channel == "opilio_work":
             desk.heard_of_work()
         else:
-            opilio.credentials.forget()
+            opilio.credentials.clear_cache()
 
     listener = await opilio.database.listen(["opilio_work", "opilio_access"], heard)
     books = asyncio.create_task(desk.keep_books())

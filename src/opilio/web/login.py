@@ -64,7 +64,7 @@ class Attempts:
 @get("/login", media_type="text/html")
 async def login_page(request: AnyRequest) -> Response[Any]:
     opilio: Opilio = request.app.state.opilio
-    first = not await opilio.credentials.has_password()
+    first = not await opilio.operators.has_password()
     return page(request, "login.html", error=None, first=first, next=request.query_params.get("next", "/"))
 
 
@@ -86,7 +86,7 @@ async def link_page(request: AnyRequest) -> Response[Any]:
     """Shows the form only: a link that a mail scanner or a preview opened must still work."""
     secret = str(request.path_params["secret"])
     opilio: Opilio = request.app.state.opilio
-    name = await opilio.credentials.owner_of_link(secret)
+    name = await opilio.operators.owner_of_link(secret)
     return page(request, "link.html", 200 if name else 410, name=name, secret=secret, error=None)
 
 
@@ -95,11 +95,11 @@ async def use_link(request: AnyRequest) -> Response[Any]:
     secret = str(request.path_params["secret"])
     opilio: Opilio = request.app.state.opilio
     form = await _form(request)
-    name = await opilio.credentials.owner_of_link(secret)
+    name = await opilio.operators.owner_of_link(secret)
     if form.get("password") != form.get("again"):
         return page(request, "link.html", 400, name=name, secret=secret, error="The two passwords differ.")
     try:
-        session = await opilio.credentials.use_link(secret, form.get("password", ""))
+        session = await opilio.operators.use_link(secret, form.get("password", ""))
     except Refused as refusal:
         return page(request, "link.html", 400, name=name, secret=secret, error=refusal.message)
     return _enter(request, session)
@@ -111,7 +111,7 @@ async def log_out(request: AnyRequest) -> Response[Any]:
     operator = await current_operator(request)
     form = await _form(request)
     if operator is not None and form.get("csrf") == operator.csrf_token:
-        await opilio.credentials.log_out(request.cookies[COOKIE])
+        await opilio.operators.log_out(request.cookies[COOKIE])
     return Redirect("/login", status_code=303)
 
 
@@ -120,7 +120,7 @@ async def api_login(request: AnyRequest) -> Response[bytes]:
     """Password → session, for programs that speak JSON; answers the token for X-CSRF-Token."""
     asked = decode(await read_body(request, _FORM_BYTES), _reader)
     secret = await _try_password(request, asked.name, asked.password)
-    operator = await request.app.state.opilio.credentials.session(secret)
+    operator = await request.app.state.opilio.operators.session(secret)
     response = answer(
         {"actor": operator.actor, "scope": operator.scope, "csrf_token": operator.csrf_token}, 201
     )
@@ -131,7 +131,7 @@ async def api_login(request: AnyRequest) -> Response[bytes]:
 async def current_operator(request: AnyRequest) -> Operator | None:
     secret = request.cookies.get(COOKIE)
     opilio: Opilio = request.app.state.opilio
-    return await opilio.credentials.session(secret) if secret else None
+    return await opilio.operators.session(secret) if secret else None
 
 
 async def _try_password(request: AnyRequest, name: str, password: str) -> str:
@@ -140,7 +140,7 @@ async def _try_password(request: AnyRequest, name: str, password: str) -> str:
     address = request.client.host if request.client else "?"
     attempts.check(address, opilio.settings.login_attempts_per_minute)
     try:
-        return await opilio.credentials.log_in(name.replace("\x00", ""), password)
+        return await opilio.operators.log_in(name.replace("\x00", ""), password)
     except Refused:
         attempts.note_failure(address)
         raise

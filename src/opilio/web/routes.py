@@ -129,9 +129,9 @@ async def _identify(request: AnyRequest, opilio: Opilio) -> Bot | Operator:
     if header:
         if scheme.lower() != "bearer" or not secret.strip():
             raise Refused("unauthorized", "send the header `Authorization: Bearer <token>`")
-        return await opilio.credentials.bearer(secret.strip())
+        return await opilio.credentials.authenticate(secret.strip())
     cookie = request.cookies.get("opilio_session")
-    operator = await opilio.credentials.session(cookie) if cookie else None
+    operator = await opilio.operators.session(cookie) if cookie else None
     if operator is None:
         raise Refused("unauthorized", "send the header `Authorization: Bearer <token>`, or log in")
     if request.method not in ("GET", "HEAD") and request.headers.get("x-csrf-token") != operator.csrf_token:

@@ -59,7 +59,7 @@ class Rounds:
         return {"partitions_dropped": len(await self._opilio.retention.run())}
 
     async def tidy(self) -> Counts:
-        await self._opilio.credentials.tidy()
+        await self._opilio.operators.delete_expired_logins()
         return {}
 
     def alone(self, name: str, work: Work) -> Work:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from opilio import audit
 from opilio.contracts.management import BotInfo, NewToken, Stats, TokenRow
 from opilio.web.api.shared import ListQuery, whole
 from opilio.web.routes import Call, Registry
@@ -44,8 +43,7 @@ async def bot_tokens(call: Call) -> Any:
 )
 async def new_bot_token(call: Call) -> Any:
     bot_id = call.text("bot_id")
-    token_id, token = await call.opilio.credentials.new_bot_token(bot_id)
-    await audit.record(call.opilio.database, call.actor, "bot.token", bot_id, {"id": token_id})
+    token_id, token = await call.opilio.credentials.new_bot_token(bot_id, by=call.actor)
     return NewToken(id=token_id, token=token)
 
 
@@ -77,8 +75,7 @@ async def revoke_bot_token(call: Call) -> Any:
 
 async def _revoke(call: Call, token_id: Any) -> dict[str, int]:
     bot_id = call.text("bot_id")
-    count = await call.opilio.credentials.revoke_bot_tokens(bot_id, token_id)
-    await audit.record(call.opilio.database, call.actor, "bot.revoke", bot_id, {"id": token_id})
+    count = await call.opilio.credentials.revoke_bot_tokens(bot_id, token_id, by=call.actor)
     return {"revoked": count}
 
 

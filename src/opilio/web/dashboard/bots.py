@@ -38,14 +38,14 @@ async def new_token(visit: Visit) -> Page:
     bot_id = visit.said("bot_id")
     if bot_id is None:
         raise Invalid("bot_id", "give the bot a name")
-    token_id, token = await visit.opilio.credentials.new_bot_token(bot_id)
-    await visit.note("bot.token", bot_id, {"id": token_id})
+    _, token = await visit.opilio.credentials.new_bot_token(bot_id, by=visit.actor)
     return await _page(visit, token=token, bot_id=bot_id)
 
 
 @BOTS.action("/bots/tokens/revoke", need="admin")
 async def revoke_tokens(visit: Visit) -> Any:
     bot_id, token = visit.said("bot_id") or "", visit.said("token_id")
-    count = await visit.opilio.credentials.revoke_bot_tokens(bot_id, uuid_of(token) if token else None)
-    await visit.note("bot.revoke", bot_id, {"id": token})
+    count = await visit.opilio.credentials.revoke_bot_tokens(
+        bot_id, uuid_of(token) if token else None, by=visit.actor
+    )
     return go("/bots", visit.words.counted("%(n)s token revoked.", "%(n)s tokens revoked.", count))

@@ -4,7 +4,6 @@ from typing import Any
 
 from opilio import audit as audit_log
 from opilio.access.identity import SCOPE_OF_ROLE, SCOPES
-from opilio.errors import Invalid
 from opilio.web.dashboard.page import Page, Site, Visit, go
 
 SETTINGS = Site()
@@ -17,7 +16,7 @@ async def settings(visit: Visit) -> Page:
 
 
 async def _page(visit: Visit, **shown: Any) -> Page:
-    operators = await visit.opilio.credentials.operators()
+    operators = await visit.opilio.operators.list()
     values = {
         "operators": operators,
         "keys": await visit.opilio.credentials.keys(),
@@ -44,22 +43,16 @@ async def audit(visit: Visit) -> Page:
 async def invite(visit: Visit) -> Page:
     """A new operator, or a lost password: a link that works once, shown in this one answer."""
     name, role = visit.said("name") or "", visit.said("role") or "viewer"
-    if not 1 <= len(name) <= 100 or not name.isprintable():
-        raise Invalid("name", "must be 1 to 100 printable characters")
-    if role not in SCOPE_OF_ROLE:
-        raise Invalid("role", f"must be one of {', '.join(SCOPE_OF_ROLE)}")
-    secret = await visit.opilio.credentials.login_link(name, role)
-    await visit.note("operator.invite", name, {"role": role})
+    secret = await visit.opilio.operators.invite(name, role, by=visit.actor)
     return await _page(visit, link=secret, invited=name)
 
 
 @SETTINGS.action("/settings/operators/change", need="admin")
 async def change_operator(visit: Visit) -> Any:
     name, role, disabled = visit.said("name") or "", visit.said("role"), visit.said("disabled")
-    await visit.opilio.credentials.change_operator(
-        name, role=role, disabled=None if disabled is None else disabled == "yes"
+    await visit.opilio.operators.change(
+        name, role=role, disabled=None if disabled is None else disabled == "yes", by=visit.actor
     )
-    await visit.note("operator.change", name, {"role": role, "disabled": disabled})
     return go("/settings", visit.words.say("Saved."))
 
 
@@ -67,14 +60,12 @@ async def change_operator(visit: Visit) -> Any:
 async def new_key(visit: Visit) -> Page:
     """The key is in this one answer and nowhere else."""
     name, scope = visit.said("name") or "", visit.said("scope") or "read"
-    key_id, secret = await visit.opilio.credentials.new_key(name, scope)
-    await visit.note("key.create", name, {"id": key_id, "scope": scope})
+    _, secret = await visit.opilio.credentials.new_key(name, scope, by=visit.actor)
     return await _page(visit, key=secret, key_name=name)
 
 
 @SETTINGS.action("/settings/keys/revoke", need="admin")
 async def revoke_key(visit: Visit) -> Any:
     key = visit.said("key_id") or ""
-    await visit.opilio.credentials.revoke_key(key)
-    await visit.note("key.revoke", key)
+    await visit.opilio.credentials.revoke_key(key, by=visit.actor)
     return go("/settings", visit.words.say("The key is revoked."))

@@ -21,6 +21,7 @@ _COMMANDS = {
     "doctor": False,
     "login": False,
     "policies": True,
+    "recrawl": True,
     "jobs": True,
     "hosts": True,
     "bots": True,

@@ -1,0 +1,1 @@
+"""The adaptive schedule: when a page is worth its next crawl. Formulas: docs/explanation/adaptive.md."""

@@ -1,0 +1,97 @@
+"""Pages that change once a day at the same hour: learns the hour, so that a crawl comes right after the change.
+
+Beside the page's Gamma there are 24 hypotheses "changes daily in this hour (UTC) with probability 0.9". What is kept for
+each is how much better than the Gamma it predicted what the visits saw, as a logarithm (a Bayes factor).
+"""
+
+from collections.abc import Sequence
+from math import exp, floor, log, log1p
+from typing import NamedTuple
+
+from opilio.crawl.adaptive.change_rate import Rate
+
+HOURS = 24
+_CHANGES = 0.9  # probability of the daily change
+_KEPT = log(1.0 - _CHANGES)
+_BACKGROUND = 0.02  # other changes per day
+_FLOOR = 1e-3  # no single observation rules an hour out
+_PRIOR = 0.05  # share of pages that change daily
+_SURE = 0.9
+_LEAST = log(_SURE / (1 - _SURE) * (1 - _PRIOR) / _PRIOR)  # less can never be sure
+_WINDOW = 3  # adjacent hours that may share the probability
+_WINDOW_SURE = 0.8
+_AFTER = 5 / 1440  # a crawl comes five minutes after the window
+_STRONGEST = 20.0  # what is kept stays small enough to be unlearnt
+_LONGEST_SKIP = 12  # days; after more, a page is stale for certain and nothing is won by waiting
+
+Evidence = Sequence[float]
+UNKNOWN: Evidence = (0.0,) * HOURS
+
+
+def observe(
+    evidence: Evidence, rate: Rate, last: float, now: float, *, change: bool, kept: float = 1.0
+) -> list[float]:
+    """The evidence after a visit. `last` and `now` are days since the epoch, `rate` the posterior before the visit."""
+    gap = now - last
+    same = exp(-rate.shape * log1p(gap / rate.days))  # the Gamma's probability of no change
+    general = log(max(1.0 - same if change else same, 1e-12))
+    passes = _passes(last, now)
+    gained = {}
+    for count in set(passes):  # all but the hours of the two visits share two values
+        same = exp(_KEPT * count - _BACKGROUND * gap)
+        gained[count] = log(max(1.0 - same if change else same, _FLOOR)) - general
+    after = [score * kept + gained[count] for score, count in zip(evidence, passes, strict=True)]
+    if max(after) > _STRONGEST or min(after) < -_STRONGEST:
+        after = [min(max(score, -_STRONGEST), _STRONGEST) for score in after]
+    return after
+
+
+def _passes(last: float, now: float) -> list[float]:
+    """How often each hour of the day passed between two moments, in fractions inside it."""
+    days = floor(now - last)
+    passes = [float(days)] * HOURS
+    start = (last % 1.0) * HOURS
+    end = start + (now - last - days) * HOURS
+    first, last_hour = floor(start), floor(end)
+    for hour in range(first, last_hour):
+        passes[hour % HOURS] += 1.0
+    passes[first % HOURS] -= start - first
+    passes[last_hour % HOURS] += end - last_hour
+    return passes
+
+
+class Window(NamedTuple):
+    """The part of the day, as fractions of it, in which a page changes."""
+
+    start: float
+    end: float
+
+
+def learnt(evidence: Evidence) -> Window | None:
+    """The window if the evidence leaves little doubt, else None."""
+    best = max(evidence)
+    if best < _LEAST:
+        return None
+    weights = [exp(score - best) for score in evidence]
+    total = sum(weights)
+    daily = _PRIOR / HOURS * total
+    if daily < _SURE * (daily + (1.0 - _PRIOR) * exp(-best)):
+        return None
+    around = weights + weights[:_WINDOW]
+    for width in range(1, _WINDOW + 1):
+        for start in range(HOURS):
+            if sum(around[start : start + width]) >= _WINDOW_SURE * total:
+                return Window(start / HOURS, (start + width) / HOURS)
+    return None
+
+
+def next_visit(window: Window, now: float, price: float, longest: float) -> float:
+    """Days until the end of the first window after which a crawl is worth its price (per unit of weight)."""
+    after = (window.end + _AFTER - now) % 1.0
+    stale = stale_before = 0.0
+    for days in range(1, _LONGEST_SKIP + 1):
+        stale_before += stale
+        stale = 1.0 - (1.0 - _CHANGES) ** days
+        if days * stale - stale_before >= price:
+            return min(after + days - 1, longest)
+    return longest

@@ -1,0 +1,132 @@
+"""`opilio recrawl simulate` as a person runs it."""
+
+import gzip
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from opilio.crawl.adaptive.simulation import replay as replaying
+from opilio.crawl.adaptive.simulation.compare import RULES
+from opilio.crawl.adaptive.simulation.peers import Uniform
+from opilio.crawl.adaptive.simulation.trace import Line, from_lines
+from tests.cli.conftest import Command
+
+
+def write_trace(path: Path, pages: int = 300, days: int = 60) -> Path:
+    """A third each of pages that change daily, monthly and never; the first change is that of a page of its own."""
+    random = Random(4)
+    lines = [{"url": "https://a.example/first", "importance": 1, "changes": [0, days * 86400]}]
+    for page in range(pages):
+        rate = (1.0, 1 / 30, 0.0)[page % 3]
+        changes, now = [], 0.0
+        while rate and (now := now + random.expovariate(rate)) < days:
+            changes.append(int(now * 86400))
+        lines.append(
+            {"url": f"https://a.example/{page}", "importance": 1 + 20 * (page % 7 == 0), "changes": changes}
+        )
+    body = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    path.write_bytes(gzip.compress(body) if path.suffix == ".gz" else body)
+    return path
+
+
+def test_it_works(opilio_process: Command, tmp_path: Path) -> None:
+    trace = write_trace(tmp_path / "trace.jsonl.gz")
+    done = opilio_process("recrawl", "simulate", str(trace), "--budget", "0.3", "--warm-up", "15", "--json")
+    assert done.code == 0, done.err
+    found = done.json
+    assert list(found) == ["pages", "changes", "days", "budget", "warm_up_days", "policies"]
+    assert (found["pages"], found["days"], found["budget"], found["warm_up_days"]) == (301, 60.0, 0.3, 15.0)
+    assert list(found["policies"]) == ["uniform", "priority", "stormcrawler", "nutch", "adaptive", "oracle"]
+    for score in found["policies"].values():
+        assert list(score) == ["freshness", "staleness", "delay_days", "crawls"]
+        assert score["freshness"] + score["staleness"] == pytest.approx(1)
+    assert len({score["crawls"] for score in found["policies"].values()}) == 1
+    by_freshness = sorted(found["policies"], key=lambda name: -found["policies"][name]["freshness"])
+    assert by_freshness[:2] == ["oracle", "adaptive"]
+
+
+def test_a_person_reads_a_table(opilio_process: Command, tmp_path: Path) -> None:
+    trace = write_trace(tmp_path / "trace.jsonl", pages=60)
+    done = opilio_process("recrawl", "simulate", str(trace), "--budget", "0.5")
+    assert done.code == 0, done.err
+    assert "stormcrawler" in done.out
+    assert "0.5 crawls per page and day" in done.out
+
+
+@pytest.mark.parametrize(("name", "starts"), [("plot.png", b"\x89PNG"), ("plot.svg", b"<?xml")])
+def test_a_plot(opilio_process: Command, tmp_path: Path, name: str, starts: bytes) -> None:
+    trace = write_trace(tmp_path / "trace.jsonl", pages=60)
+    done = opilio_process(
+        "recrawl", "simulate", str(trace), "--budget", "0.5", "--plot", str(tmp_path / name)
+    )
+    assert done.code == 0, done.err
+    assert (tmp_path / name).read_bytes().startswith(starts)
+
+
+@pytest.mark.parametrize(
+    ("body", "words", "says"),
+    [
+        ('{"url": "https://a.example/", "changes": "x"}', (), "line 1 is no page of a trace"),
+        (
+            '{"url": "https://a.example/", "changes": [5], "importance": 0}',
+            (),
+            "importance must be greater than 0",
+        ),
+        ('{"url": "https://a.example/", "changes": [5]}', (), "at least two changes"),
+        (
+            '{"url": "https://a.example/", "changes": [5, 864005]}',
+            ("--budget", "500"),
+            "crawls per page and day",
+        ),
+        (
+            '{"url": "https://a.example/", "changes": [5, 864005]}',
+            ("--warm-up", "11"),
+            "leaves nothing",
+        ),
+        (
+            '{"url": "https://a.example/", "changes": [5, 864005]}',
+            ("--plot", "x.pdf"),
+            "written as .png or .svg",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    opilio_process: Command, tmp_path: Path, body: str, words: tuple[str, ...], says: str
+) -> None:
+    trace = tmp_path / "trace.jsonl"
+    trace.write_text(body)
+    done = opilio_process("recrawl", "simulate", str(trace), "--budget", "0.5", *words)
+    assert done.code == 1
+    assert says in done.err
+    assert len(done.err.strip().splitlines()) == 1
+
+
+def test_a_missing_file(opilio_process: Command) -> None:
+    done = opilio_process("recrawl", "simulate", "nowhere.jsonl", "--budget", "0.5")
+    assert done.code == 1
+    assert "nowhere.jsonl cannot be read" in done.err
+
+
+def test_freshness_and_delay_are_exact() -> None:
+    """One page, one crawl a day at noon, one change at 18:00 on day 3: stale for 18 hours of ten days."""
+    trace = from_lines(
+        [
+            Line("https://a.example/", [0.0, 3.75 * 86400]),
+            Line("https://b.example/", [10 * 86400.0], importance=1e-9),
+        ]
+    )
+    scored = replaying.replay(trace, RULES["uniform"](trace, 1.0), budget=1.0)
+    visits = []
+
+    class Watched(Uniform):
+        def visited(self, page, now, gap, changed):
+            if page == 0:
+                visits.append(now)
+            return super().visited(page, now, gap, changed)
+
+    replaying.replay(trace, Watched(trace, 1.0), budget=1.0)
+    seen = next(now for now in visits if now >= 3.75)
+    assert scored.delay_days == pytest.approx(seen - 3.75, abs=1e-6)
+    assert scored.staleness == pytest.approx((visits[0] + seen - 3.75) / 10, abs=1e-6)

@@ -1,0 +1,97 @@
+"""The rule as a whole: what a visit teaches and when the next one comes."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opilio.crawl.adaptive import phase
+from opilio.crawl.adaptive.change_rate import Rate
+from opilio.crawl.adaptive.rule import Learnt, Terms, Visit, learn, plan, retry_wait, weight_of
+
+_PRIOR = Rate(0.3, 1.0)
+_TERMS = Terms(weight=1.0, price=0.2, shortest=0.25 / 24, longest=30.0)
+chances = st.tuples(st.floats(0, 1), st.floats(0, 1))
+
+
+def after(visits: int, *, change: bool, hours=None) -> Learnt:
+    learnt = Learnt(hours=hours)
+    for day in range(visits):
+        learnt = learn(learnt, _PRIOR, Visit(float(day), day + 1.0, change))
+    return learnt
+
+
+def test_a_page_that_changes_is_visited_sooner() -> None:
+    lively, quiet = after(10, change=True), after(10, change=False)
+    assert (
+        plan(lively, _PRIOR, _TERMS, 10.0, (0.5, 0.5)).days
+        < plan(quiet, _PRIOR, _TERMS, 10.0, (0.5, 0.5)).days
+    )
+
+
+def test_a_page_that_is_stale_before_anyone_looks_is_not_worth_it() -> None:
+    learnt = Learnt()
+    for step in range(200):
+        learnt = learn(learnt, _PRIOR, Visit(step * 0.01, (step + 1) * 0.01, changed=True))
+    assert plan(learnt, _PRIOR, _TERMS, 2.0, (0.5, 0.5)).interval == _TERMS.longest
+
+
+def test_an_important_page_is_visited_sooner() -> None:
+    learnt = after(5, change=False)
+    usual = plan(learnt, _PRIOR, _TERMS, 5.0, (0.5, 0.5)).days
+    assert plan(learnt, _PRIOR, _TERMS._replace(weight=weight_of(100)), 5.0, (0.5, 0.5)).days < usual
+    assert weight_of(50) == 1.0
+
+
+def test_a_result_that_is_not_newer_teaches_nothing() -> None:
+    learnt = after(3, change=True)
+    assert learn(learnt, _PRIOR, Visit(3.0, 3.0, changed=True)) is learnt
+    assert learn(learnt, _PRIOR, Visit(3.0, 2.0, changed=True)) is learnt
+
+
+def test_a_stamp_from_before_the_last_visit_is_not_believed() -> None:
+    learnt = after(3, change=False)
+    plain = learn(learnt, _PRIOR, Visit(3.0, 4.0, changed=True))
+    assert learn(learnt, _PRIOR, Visit(3.0, 4.0, changed=True, changed_at=1.0)) == plain
+    assert learn(learnt, _PRIOR, Visit(3.0, 4.0, changed=True, changed_at=5.0)) == plain
+    assert learn(learnt, _PRIOR, Visit(3.0, 4.0, changed=True, changed_at=3.9)) != plain
+
+
+@given(
+    st.lists(st.tuples(st.floats(1e-6, 400), st.booleans()), max_size=40),
+    st.floats(1e-6, 1e6),
+    st.floats(1e-4, 1e4),
+    st.booleans(),
+    chances,
+)
+def test_every_plan_lies_within_the_bounds(history, price, weight, daily, chance) -> None:
+    learnt, now = Learnt(hours=phase.UNKNOWN if daily else None), 0.0
+    for gap, change in history:
+        learnt = learn(learnt, _PRIOR, Visit(now, now + gap, change))
+        now += gap
+    terms = Terms(weight, price, 0.25 / 24, 30.0)
+    found = plan(learnt, _PRIOR, terms, now, chance, changed=bool(history and history[-1][1]))
+    assert terms.shortest <= found.interval <= terms.longest
+    assert terms.shortest <= found.days <= terms.longest * 1.05
+    assert 0 <= found.early <= found.days
+
+
+@given(st.integers(0, 100), st.floats(0.01, 30), st.floats(0, 1))
+def test_a_failed_page_is_tried_again_within_hours(streak: int, interval: float, chance: float) -> None:
+    assert 0 < retry_wait(streak, interval, chance) <= 0.3
+    assert retry_wait(0, interval, 0.5) == pytest.approx(1 / 96)
+
+
+@pytest.mark.parametrize("hours", [None, phase.UNKNOWN])
+def test_a_result_costs_at_most_50_microseconds(hours) -> None:
+    learnt = after(20, change=True, hours=hours)
+
+    def once(rounds: int) -> float:
+        began = time.process_time()
+        for _ in range(rounds):
+            known = learn(learnt, _PRIOR, Visit(20.0, 21.3, changed=True))
+            plan(known, _PRIOR, _TERMS, 21.3, (0.5, 0.5), changed=True)
+        return (time.process_time() - began) / rounds * 1e6
+
+    assert min(once(200) for _ in range(25)) <= 50

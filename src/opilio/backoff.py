@@ -1,4 +1,4 @@
-"""Doubling backoff, shared by whatever waits and tries again."""
+"""Exponential backoff and jitter."""
 
 from datetime import timedelta
 
@@ -7,7 +7,7 @@ def doubling(base: timedelta, attempt: int, ceiling: timedelta) -> timedelta:
     """5 → 10 → 20 → 40 …: the wait before attempt `attempt` (1 is the first), never above `ceiling`."""
     if attempt < 1:
         raise ValueError("attempts are counted from 1")
-    # 2 ** 40 of any base is beyond every ceiling; the bound keeps timedelta from overflowing.
+    # The bound keeps timedelta from overflowing; 2 ** 40 of any base is above every ceiling.
     factor = 1 << min(attempt - 1, 40)
     if base >= ceiling / factor:
         return ceiling
@@ -15,5 +15,5 @@ def doubling(base: timedelta, attempt: int, ceiling: timedelta) -> timedelta:
 
 
 def jittered(wait: timedelta, share: float, draw: float) -> timedelta:
-    """Adds up to `share` of `wait`; `draw` is a random number in [0, 1) that the caller makes."""
+    """Adds up to `share` of `wait`; `draw` is a random number in [0, 1)."""
     return wait + wait * share * draw

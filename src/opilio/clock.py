@@ -1,17 +1,17 @@
-"""Time as an argument: the database's clock rules in production, tests set their own."""
+"""The time that statements use: the database's in production, a fixed one in tests."""
 
 from datetime import UTC, datetime
 
 
 class Clock:
-    """Asks for no time of its own: `None` makes each statement use the database's `now()`."""
+    """`None`: each statement uses the database's `now()`."""
 
     def now(self) -> datetime | None:
         return None
 
 
 class FixedClock(Clock):
-    """A clock that moves only when told to."""
+    """A clock for tests that is set by hand."""
 
     def __init__(self, at: datetime | None = None) -> None:
         self.at = at or datetime.now(UTC)

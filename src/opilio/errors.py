@@ -1,24 +1,24 @@
-"""The errors that Opilio raises on purpose.
+"""The errors that Opilio raises for its callers.
 
 OpilioError
-├── Refused                  the caller did something that is not possible; carries the wire code
-│   ├── Invalid              validation_error: a field is wrong, and which one
+├── Refused                  the request cannot be carried out; has the error code of the API
+│   ├── Invalid              validation_error: a field is wrong; names it
 │   ├── NotFound             not_found, job_not_found
 │   └── Conflict             conflict, invalid_state, not_assigned, lock_expired
-└── Unavailable              something that Opilio needs is not there; says what to do
+└── Unavailable              something that Opilio needs is missing or down; says what to do
 """
 
 from typing import Any
 
 
 class OpilioError(Exception):
-    """Whatever Opilio raises on purpose; its text is meant for a person."""
+    """Base of all errors of Opilio; the text is meant for a person."""
 
 
 class Refused(OpilioError):
     """A request that cannot be carried out: the code for programs, a template and its parameters for people.
 
-    The message is the template filled in (`%(name)s`); a face that speaks another language translates the template.
+    The message is the template filled in (`%(name)s`); the dashboard translates the template.
     """
 
     def __init__(self, code: str, template: str, details: Any = None, **params: Any) -> None:

@@ -1,4 +1,4 @@
-"""Ids that sort by time (RFC 9562, version 7), for what is named before the database sees it."""
+"""UUIDs of version 7, which sort by time (RFC 9562), for ids that are made before the row is stored."""
 
 import os
 import time

@@ -97,7 +97,7 @@ async def test_an_address_that_is_no_control_plane_says_so(make_bot):
     async with loopback_server.serving(website) as address:
         bot = Bot(address, "token")
         bot.handler()(fixed)
-        with pytest.raises(Refused, match="something else than the bot API"):
+        with pytest.raises(Refused, match="not an answer of the bot API"):
             await bot.serve()
 
 

@@ -134,7 +134,7 @@ def test_a_fault_of_ours_is_one_line_too(opilio_command, monkeypatch):
     monkeypatch.setattr("opilio.cli.keys.run_async", lambda work: work.close() or 1 / 0)
     outcome = opilio_command("keys", "list")
     assert outcome.code == 1
-    assert outcome.err.startswith("unexpected ZeroDivisionError")
+    assert outcome.err.startswith("unexpected error: ZeroDivisionError")
     assert "Traceback" not in outcome.err
 
 

@@ -8,7 +8,7 @@ from playwright.async_api import Page, expect
 
 from opilio.insights.dashboard import Watched
 from opilio.runtime.bootstrap import Opilio
-from opilio.runtime.dependencies import Dependency, Watch, dependencies
+from opilio.runtime.dependencies import Dependency, DependencyWatch, dependencies
 from opilio.runtime.settings import Settings, load_settings
 from opilio.web.dashboard.live import Live
 from tests.dashboard.conftest import free_port
@@ -28,8 +28,8 @@ def settings(database_url: str, tmp_path: Path) -> Settings:
 
 
 async def test_what_is_away_is_looked_for_once_for_all(opilio: Opilio, settings: Settings) -> None:
-    watch = Watch(dependencies(settings))
-    await watch.look()
+    watch = DependencyWatch(dependencies(settings))
+    await watch.check()
     assert watch.away().keys() == {"broker", "redis", "storage"}
     live = Live(opilio.figures, watch, tick=0.01)
     with live.watching(Watched()) as one, live.watching(Watched()) as two:
@@ -40,7 +40,7 @@ async def test_what_is_away_is_looked_for_once_for_all(opilio: Opilio, settings:
 
 
 async def test_embedded_nothing_is_looked_for(database_url: str, tmp_path: Path) -> None:
-    watch = Watch(dependencies(load_settings(data_dir=tmp_path, database_url=database_url)))
+    watch = DependencyWatch(dependencies(load_settings(data_dir=tmp_path, database_url=database_url)))
     assert watch.away() == {}
     assert watch.rounds == 0
 
@@ -49,7 +49,9 @@ async def test_one_that_hangs_delays_no_look(opilio: Opilio) -> None:
     async def never() -> None:
         await asyncio.sleep(60)
 
-    live = Live(opilio.figures, Watch([Dependency("broker", "RabbitMQ", "amqp://x", "X", never)]), tick=0.01)
+    live = Live(
+        opilio.figures, DependencyWatch([Dependency("broker", "RabbitMQ", "amqp://x", "X", never)]), tick=0.01
+    )
     with live.watching(Watched()) as viewer:
         async with asyncio.timeout(5):
             assert (await viewer.next())[0].pulse is not None

@@ -162,5 +162,5 @@ def test_what_was_killed_in_the_tree_comes_back(up, data_dir):
     wait_until(lambda: postmaster(data_dir) not in (None, server))
     wait_until(lambda: instance.children().keys() == children.keys())
     wait_until(lambda: http(f"{url}/readyz")[0] == 200)
-    assert instance.errors.read_text().count("child.ended") >= 2
+    assert instance.errors.read_text().count("child.exited") >= 2
     assert instance.process.poll() is None

@@ -1,4 +1,4 @@
-"""Secrets that Opilio hands out: random, shown once, kept as a hash."""
+"""Random secrets: shown once, stored as a hash."""
 
 import hashlib
 import secrets
@@ -11,5 +11,5 @@ def new_secret(prefix: str) -> str:
 
 
 def digest(secret: str) -> bytes:
-    """These secrets are 256 random bits: a plain hash is enough, and fast enough for every request."""
+    """A fast hash is safe here, because the secrets are 256 random bits."""
     return hashlib.sha256(secret.encode()).digest()

@@ -1,4 +1,4 @@
-"""Write a bot: one function that crawls a page; pulling, locks, retries and submits are done for you."""
+"""The bot SDK: you write one function that crawls a page; pulling, locks, retries and submits are done for you."""
 
 from opilio.bot.bot import Bot
 from opilio.bot.client import ControlPlane

@@ -1,4 +1,4 @@
-"""Outcomes on their way to the server: a batch forms while the one before it is in flight."""
+"""Sends outcomes in batches: a batch collects what comes in while the previous one is being sent."""
 
 import asyncio
 from collections import deque
@@ -14,30 +14,30 @@ Send = Callable[[list[msgspec.Raw]], Awaitable[list[ItemAnswer]]]
 
 _MOST_ITEMS = 100
 _MOST_BYTES = 4 * 1024 * 1024
-# The whole body was refused, perhaps for the sake of one item.
+# The whole body was refused, perhaps because of one item: try halves.
 _DIVISIBLE = {400, 413}
 
 
 @dataclass(eq=False, slots=True)
-class _Parcel:
+class _Pending:
     body: msgspec.Raw
     answer: asyncio.Future[ItemAnswer]
 
 
 class BatchSubmitter:
-    """Takes outcomes one at a time, sends them in batches; a lone outcome waits for nobody."""
+    """Takes outcomes one at a time and sends them in batches; a single outcome is sent at once."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._waiting: deque[_Parcel] = deque()
+        self._waiting: deque[_Pending] = deque()
         self._filled = asyncio.Event()
 
     async def submit(self, body: bytes) -> ItemAnswer:
-        """The server's answer to this one; raises what the server raised."""
-        parcel = _Parcel(msgspec.Raw(body), asyncio.get_running_loop().create_future())
-        self._waiting.append(parcel)
+        """The server's answer to this outcome."""
+        item = _Pending(msgspec.Raw(body), asyncio.get_running_loop().create_future())
+        self._waiting.append(item)
         self._filled.set()
-        return await parcel.answer
+        return await item.answer
 
     async def run(self) -> None:
         while True:
@@ -48,8 +48,8 @@ class BatchSubmitter:
             else:
                 self._filled.clear()
 
-    def _next_batch(self) -> list[_Parcel]:
-        batch: list[_Parcel] = []
+    def _next_batch(self) -> list[_Pending]:
+        batch: list[_Pending] = []
         size = 0
         while self._waiting and len(batch) < _MOST_ITEMS:
             size += len(bytes(self._waiting[0].body))
@@ -58,9 +58,9 @@ class BatchSubmitter:
             batch.append(self._waiting.popleft())
         return batch
 
-    async def _deliver(self, batch: list[_Parcel]) -> None:
+    async def _deliver(self, batch: list[_Pending]) -> None:
         try:
-            answers = await self._send([parcel.body for parcel in batch])
+            answers = await self._send([item.body for item in batch])
         except Refused as refusal:
             if refusal.status in _DIVISIBLE and len(batch) > 1:
                 middle = len(batch) // 2
@@ -74,16 +74,16 @@ class BatchSubmitter:
             _answer(batch, answers)
 
 
-def _answer(batch: list[_Parcel], answers: list[ItemAnswer]) -> None:
+def _answer(batch: list[_Pending], answers: list[ItemAnswer]) -> None:
     if len(answers) != len(batch):
         _fail(batch, ServerError(f"{len(batch)} results were sent, {len(answers)} were answered"))
         return
-    for parcel, answer in zip(batch, answers, strict=True):
-        if not parcel.answer.done():
-            parcel.answer.set_result(answer)
+    for item, answer in zip(batch, answers, strict=True):
+        if not item.answer.done():
+            item.answer.set_result(answer)
 
 
-def _fail(batch: list[_Parcel], error: ServerError) -> None:
-    for parcel in batch:
-        if not parcel.answer.done():
-            parcel.answer.set_exception(error)
+def _fail(batch: list[_Pending], error: ServerError) -> None:
+    for item in batch:
+        if not item.answer.done():
+            item.answer.set_exception(error)

@@ -1,4 +1,4 @@
-"""The bot that an author writes: a server, a token, and a function that crawls."""
+"""The `Bot` class: a server, a token, and a function that crawls."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Crawl)
 
 
 class Bot:
-    """Pulls jobs, calls your function, hands in what it returns.
+    """Pulls jobs, calls your function, submits what it returns.
 
         bot = Bot("http://127.0.0.1:8000", token="…")
 
@@ -29,10 +29,10 @@ class Bot:
 
         bot.run()
 
-    `concurrency` is how many crawls run at once; `prefetch` how many more jobs are held ready (they are locked
+    `concurrency` is how many crawls run at once; `prefetch` how many more jobs are pulled ahead (they are locked
     meanwhile, so 0 is fair to other bots). `wait_seconds` is the long poll. On SIGTERM or SIGINT the bot stops
-    pulling, gives back what has not started, and lets running crawls finish for `grace_seconds`; a second
-    signal gives those back too. `observe` is called with a `JobReport` for each job.
+    pulling, releases jobs that have not started, and lets running crawls finish for `grace_seconds`; a second
+    signal releases those too. `observe` is called with a `JobReport` for each job.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Bot:
     def handler(self, *, queue: Queue | None = None, domain: str | None = None) -> Callable[[F], F]:
         """Marks the function that crawls: everything, one queue, one domain with its subdomains, or both."""
         if queue is not None and queue not in QUEUES:
-            raise Misconfigured(f"there is no queue {queue!r}; there are {', '.join(QUEUES)}")
+            raise Misconfigured(f"unknown queue {queue!r}; use one of {', '.join(QUEUES)}")
 
         def register(crawl: F) -> F:
             self._handlers.append(Handler(crawl, queue, domain.lower() if domain else None))
@@ -73,15 +73,15 @@ class Bot:
         return register
 
     def run(self) -> None:
-        """Works until SIGTERM or SIGINT; for `if __name__ == "__main__"`."""
+        """Runs until SIGTERM or SIGINT; for `if __name__ == "__main__"`."""
         asyncio.run(self.serve(signals=True))
 
     async def serve(self, *, until_idle: bool = False, signals: bool = False) -> None:
-        """Works until `stop()`, or, with `until_idle`, until there is nothing left to pull."""
+        """Runs until `stop()`, or, with `until_idle`, until there is nothing left to pull."""
         if not self._handlers:
             raise Misconfigured("the bot has no handler; add one with @bot.handler()")
         if self._loop is not None:
-            raise Misconfigured("the bot is running already")
+            raise Misconfigured("the bot is already running")
         scopes = scopes_of(self._handlers, self._capabilities or capabilities_of(self._handlers))
         async with ControlPlane(self.server, self._token, self.bot_id, self._transport) as plane:
             self._loop = PullLoop(plane, self._handlers, scopes, self._limits, self._observe)
@@ -92,7 +92,7 @@ class Bot:
                 self._loop = None
 
     def stop(self) -> None:
-        """A clean end; called again, one that does not wait for running crawls."""
+        """Stops cleanly; called again, without waiting for running crawls."""
         loop = self._loop
         if loop is None:
             return
@@ -110,7 +110,7 @@ def _stopped_by_signals(bot: Bot) -> Iterator[None]:
         for number in caught:
             loop.add_signal_handler(number, bot.stop)
     except NotImplementedError:
-        # Windows has no signal handlers on the loop: Ctrl-C raises KeyboardInterrupt as ever.
+        # Windows has no signal handlers on the loop: Ctrl-C raises KeyboardInterrupt there.
         yield
         return
     try:
@@ -129,7 +129,7 @@ def _check_address(server: str, token: str) -> None:
 
 def _check_capabilities(capabilities: Sequence[Queue]) -> None:
     if unknown := [name for name in capabilities if name not in QUEUES]:
-        raise Misconfigured(f"there is no capability {unknown[0]!r}; there are {', '.join(QUEUES)}")
+        raise Misconfigured(f"unknown capability {unknown[0]!r}; use {', '.join(QUEUES)}")
 
 
 def _checked(limits: Limits) -> Limits:
@@ -141,4 +141,4 @@ def _checked(limits: Limits) -> Limits:
 
 
 def _ignore(_: JobReport) -> None:
-    """Nobody watches."""
+    """The default of `observe`."""

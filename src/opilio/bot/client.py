@@ -1,4 +1,4 @@
-"""The bot API over HTTP: one method an endpoint, tried again while the server is away."""
+"""Client of the bot API: one method per endpoint; requests are retried while the server does not answer."""
 
 import asyncio
 import logging
@@ -32,8 +32,8 @@ from opilio.contracts.envelope import ErrorBody
 T = TypeVar("T")
 log = logging.getLogger("opilio.bot")
 
-# A server that restarts answers these for a while; nothing is wrong with what was sent.
-_COME_BACK = {408, 429, 500, 502, 503, 504}
+# Statuses of a server that is restarting or overloaded: the request is retried.
+_RETRIED_STATUSES = {408, 429, 500, 502, 503, 504}
 _LONGEST_WAIT = 30.0
 
 
@@ -44,7 +44,7 @@ class _Envelope(msgspec.Struct):
 
 
 class ControlPlane:
-    """Speaks for one bot; every method raises `Refused` for a clear no, and waits while there is no answer."""
+    """The bot API for one bot; methods raise `Refused` when the server refuses, and retry while it does not answer."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class ControlPlane:
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         self.bot_id = bot_id or default_bot_id()
-        self._may_be_renamed = bot_id is None
+        self._takes_id_of_token = bot_id is None
         self.server = server.rstrip("/")
         self._http = httpx2.AsyncClient(
             base_url=self.server,
@@ -91,7 +91,7 @@ class ControlPlane:
                 lambda: self._post("pull", body, PullAnswer, patience=wait_seconds + 30)
             )
         except NotAllowed as refusal:
-            if not self._renamed_by(refusal):
+            if not self._took_id_from(refusal):
                 raise
         body.bot_id = self.bot_id
         return await self._until_answered(
@@ -99,7 +99,7 @@ class ControlPlane:
         )
 
     async def submit(self, outcomes: Sequence[Outcome | msgspec.Raw]) -> list[ItemAnswer]:
-        """Up to 100 outcomes, each answered on its own; repeating it after a lost reply is safe."""
+        """Up to 100 outcomes, each answered separately; repeating after a lost reply is safe."""
         body = {"bot_id": self.bot_id, "results": outcomes}
         answer = await self._until_answered(lambda: self._post("submit/batch", body, BatchAnswer))
         return answer.results
@@ -110,12 +110,12 @@ class ControlPlane:
     async def release(self, jobs: list[PulledJob]) -> list[ItemAnswer]:
         return await self._until_answered(lambda: self._held("release", jobs))
 
-    def _renamed_by(self, refusal: NotAllowed) -> bool:
-        """A token is bound to one bot id; who gave none takes the one that the refusal names."""
+    def _took_id_from(self, refusal: NotAllowed) -> bool:
+        """Without a given bot id, takes the id of the token, which the refusal names."""
         name = refusal.details.get("bot_id") if isinstance(refusal.details, dict) else None
-        if not self._may_be_renamed or not isinstance(name, str) or name == self.bot_id:
+        if not self._takes_id_of_token or not isinstance(name, str) or name == self.bot_id:
             return False
-        log.info("the token belongs to the bot %s: taking that name", name)
+        log.info("using the bot id %s of the token", name)
         self.bot_id = name
         return True
 
@@ -125,7 +125,7 @@ class ControlPlane:
         return answer.jobs
 
     async def _until_answered(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Waits longer and longer while the server is away, for as long as the caller is not cancelled."""
+        """Retries with growing pauses while the server does not answer, until the caller is cancelled."""
         async for attempt in stamina.retry_context(
             on=self._wait_before_retry,
             attempts=None,
@@ -146,10 +146,10 @@ class ControlPlane:
             return False
         if not self.away:
             self.away = True
-            log.warning("%s is away, trying again: %s", self.server, error)
+            log.warning("%s does not answer, retrying: %s", self.server, error)
         if error.retry_after is None:
             return True
-        # Jitter, so that a fleet told the same second does not come back in it.
+        # Jitter, so that many bots told the same wait do not return at the same moment.
         return min(error.retry_after, _LONGEST_WAIT) + random.random() * 0.5
 
     async def _post(self, path: str, body: Any, answer: type[T], patience: float = 30) -> T:
@@ -169,12 +169,12 @@ class ControlPlane:
 
 
 def default_bot_id() -> str:
-    """The name of this machine, in the letters that a bot id may have."""
+    """The host name, in the characters that a bot id may have."""
     return re.sub(r"[^A-Za-z0-9._:@-]", "-", socket.gethostname())[:100] or "bot"
 
 
 def _data_of(response: httpx2.Response, answer: type[T]) -> T:
-    if response.status_code in _COME_BACK:
+    if response.status_code in _RETRIED_STATUSES:
         wait = retry_after(response.headers.get("retry-after"), datetime.now(UTC))
         raise ServerAway(f"the server answered {response.status_code}", wait)
     try:
@@ -185,7 +185,7 @@ def _data_of(response: httpx2.Response, answer: type[T]) -> T:
         raise Refused(
             response.status_code,
             "invalid_answer",
-            f"{response.request.url} answered {response.status_code} with something else than the bot API: {error}",
+            f"{response.request.url} answered {response.status_code} which is not an answer of the bot API: {error}",
         ) from error
     fault = envelope.error or ErrorBody("unknown", "the server gave no reason")
     kind = NotAllowed if response.status_code in (401, 403) else Refused

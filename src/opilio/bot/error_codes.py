@@ -1,4 +1,4 @@
-"""Which error code a failed crawl gets: from an exception, or from the status of a page. No I/O."""
+"""The error code of a failed crawl: from an exception, or from the HTTP status of the page. No I/O."""
 
 import json
 import socket
@@ -28,7 +28,7 @@ _OF_STATUS: dict[int, ErrorCode] = {
     503: _C.RATE_LIMITED,
     504: _C.TIMEOUT,
 }
-# By type, the most telling first; each exception is looked up together with what caused it.
+# By type, the most specific first; the causes of an exception are looked up too.
 _OF_TYPE: tuple[tuple[tuple[type[BaseException], ...], ErrorCode], ...] = (
     ((TimeoutError, httpx2.TimeoutException), _C.TIMEOUT),
     ((socket.gaierror,), _C.DNS_ERROR),
@@ -38,7 +38,7 @@ _OF_TYPE: tuple[tuple[tuple[type[BaseException], ...], ErrorCode], ...] = (
     ((json.JSONDecodeError, msgspec.DecodeError, UnicodeDecodeError), _C.PARSE_ERROR),
     ((httpx2.TransportError, ssl.SSLError, OSError), _C.NETWORK_ERROR),
 )
-# Other clients (httpx, requests, aiohttp, Playwright) are no dependency, but their names say the same.
+# By name for clients that are not dependencies (httpx, requests, aiohttp, Playwright).
 _OF_NAME: dict[str, ErrorCode] = {
     "Timeout": _C.TIMEOUT,
     "TimeoutError": _C.TIMEOUT,
@@ -58,7 +58,7 @@ class Failure(NamedTuple):
 
 
 def of_exception(error: BaseException, now: datetime | None = None) -> Failure:
-    """What the control plane is told about an exception that an author's function raised."""
+    """The error code and message for an exception of a handler."""
     if isinstance(error, CrawlError):
         return Failure(error.code, error.message, error.retry_after)
     if (answer := _answer_of(error)) is not None:
@@ -76,13 +76,13 @@ def of_exception(error: BaseException, now: datetime | None = None) -> Failure:
 
 
 def of_status(status: int, headers: Mapping[str, str], now: datetime | None = None) -> Failure:
-    """What an answer of the crawled host means; meant for statuses other than 2xx."""
+    """The error code and message for an HTTP status other than 2xx."""
     wait = retry_after(headers.get("retry-after"), now or datetime.now(UTC)) if status in (429, 503) else None
     return Failure(_code_of_status(status), f"the host answered {status}", wait)
 
 
 def retry_after(value: str | None, now: datetime) -> float | None:
-    """Seconds from a `Retry-After` header, which holds seconds or a date; None when it says nothing."""
+    """The seconds of a `Retry-After` header, which holds seconds or a date; None if there are none."""
     if value is None:
         return None
     value = value.strip()
@@ -115,7 +115,7 @@ def _answer_of(error: BaseException) -> tuple[int, Mapping[str, str]] | None:
 
 
 def _text(value: Any) -> str:
-    """Scrapy keeps headers as bytes, and each value as a list."""
+    """Text of a header; Scrapy has bytes and lists of values."""
     if isinstance(value, list):
         value = value[0] if value else ""
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)

@@ -1,11 +1,11 @@
 """The errors of the bot SDK.
 
 BotError
-├── CrawlError               raised by an author's function: the crawl failed, and with which code
-├── Misconfigured            the bot cannot work as it was set up
-└── ServerError              the control plane did not do what was asked
-    ├── ServerAway           no answer, or one that asks to come back later: tried again
-    └── Refused              a clear no, with the code of the answer
+├── CrawlError               raised by a handler: the crawl failed, with an error code
+├── Misconfigured            the configuration of the bot is wrong
+└── ServerError              a request to the server failed
+    ├── ServerAway           no answer, or a status that asks to retry: retried
+    └── Refused              the server refused, with the code of its answer
         └── NotAllowed       the token is wrong, revoked, or belongs to another bot
 """
 
@@ -15,11 +15,11 @@ from opilio.contracts.codes import ErrorCode
 
 
 class BotError(Exception):
-    """Whatever the SDK raises on purpose; its text is meant for a person."""
+    """Base of all errors of the SDK; the text is meant for a person."""
 
 
 class CrawlError(BotError):
-    """A crawl failed: `code` decides whether the control plane tries again."""
+    """A crawl failed; `code` decides whether the server retries the job."""
 
     def __init__(self, code: ErrorCode | str, message: str, *, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -29,15 +29,15 @@ class CrawlError(BotError):
 
 
 class Misconfigured(BotError):
-    """The bot cannot work as it was set up; the text says what to change."""
+    """The configuration of the bot is wrong; the text says what to change."""
 
 
 class ServerError(BotError):
-    """The control plane did not do what was asked."""
+    """A request to the server failed."""
 
 
 class ServerAway(ServerError):
-    """The server cannot be reached or asks to come back; `retry_after` says when, if it said so."""
+    """The server cannot be reached or asks to retry; `retry_after` is its wait in seconds, if given."""
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -45,7 +45,7 @@ class ServerAway(ServerError):
 
 
 class Refused(ServerError):
-    """The server said no; `code` is the one in its answer."""
+    """The server refused; `code` is the error code of its answer."""
 
     def __init__(self, status: int, code: str, message: str, details: Any = None) -> None:
         super().__init__(f"{code}: {message}")

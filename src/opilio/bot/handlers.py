@@ -1,4 +1,4 @@
-"""Which function crawls which job, and what to ask the server for. No I/O."""
+"""Chooses the handler of a job, and which queues and domains to pull. No I/O."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Handler:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """One pull loop: what it asks the server for."""
+    """What one pull loop asks for."""
 
     domain: str | None
     capabilities: tuple[Queue, ...]
@@ -47,15 +47,15 @@ def choose(handlers: list[Handler], job: PulledJob) -> Handler | None:
 
 
 def capabilities_of(handlers: list[Handler]) -> list[Queue]:
-    """What the handlers can do when the author does not say: the queues named, or `http`."""
+    """The capabilities if none are given: the queues that handlers name, or `http`."""
     named = {handler.queue or "http" for handler in handlers}
     return [queue for queue in QUEUES if queue in named]
 
 
 def scopes_of(handlers: list[Handler], capabilities: list[Queue]) -> list[Scope]:
-    """As few pull loops as ask for every job that has a handler, and for no other.
+    """The fewest scopes that cover every job with a handler, and no other job.
 
-    A handler without a domain covers its queues everywhere; only what is left is asked for domain by domain.
+    A handler without a domain covers its queues for all domains; the remaining queues are pulled domain by domain.
     """
     everywhere = _queues([handler for handler in handlers if handler.domain is None], capabilities)
     scopes = [Scope(None, everywhere)] if everywhere else []

@@ -1,4 +1,4 @@
-"""Keeps the locks of long crawls alive, many jobs a request."""
+"""Extends the locks of long crawls, many jobs in one request."""
 
 import asyncio
 import logging
@@ -14,9 +14,9 @@ Lost = Callable[[PulledJob, str], None]
 log = logging.getLogger("opilio.bot")
 
 _MOST_ITEMS = 100
-# Twice missed, a lock still lives.
+# A lock survives two lost heartbeats.
 _SHARE_OF_TTL = 1 / 3
-# What is nearly due goes along, so that jobs pulled together stay together.
+# Locks that are nearly due are sent along, so that jobs pulled together stay in one request.
 _EARLY = 0.25
 
 
@@ -30,8 +30,8 @@ class _Held:
         return self.job.timeout_seconds * _SHARE_OF_TTL
 
 
-class LockKeeper:
-    """Beats for every held job at a third of its lock's life; tells when a lock is gone."""
+class Heartbeats:
+    """Sends a heartbeat for every held job after a third of its lock's TTL; reports lost locks."""
 
     def __init__(self, beat: Beat, lost: Lost) -> None:
         self._beat = beat
@@ -56,7 +56,7 @@ class LockKeeper:
             await self._beat_for(self._due())
 
     async def _until_due(self) -> None:
-        """Sleeps until the first lock needs a beat; a shorter lock that comes in between wakes it."""
+        """Sleeps until the first heartbeat is due; a new lock with a shorter TTL wakes it."""
         while True:
             self._earlier.clear()
             self._next = min((held.due for held in self._held.values()), default=float("inf"))

@@ -1,4 +1,4 @@
-"""What a bot tells about each job that it is done with."""
+"""The report about a finished job that `Bot(observe=…)` receives."""
 
 from decimal import Decimal
 from typing import Any, Literal
@@ -11,7 +11,7 @@ Status = Literal["done", "pending", "failed", "refused", "lost", "released"]
 
 
 class JobReport(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One job, as it left the bot: `refused` and `lost` mean that somebody else holds it now."""
+    """One finished job; `refused` and `lost` mean that the result was not accepted."""
 
     job_id: str
     url: str

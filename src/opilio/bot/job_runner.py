@@ -1,4 +1,4 @@
-"""One job from its handler to the server's answer."""
+"""Runs one job: calls its handler and submits the outcome."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ log = logging.getLogger("opilio.bot")
 
 
 class JobRunner:
-    """Calls the author's function, makes an outcome of whatever comes of it, and hands that in."""
+    """Calls the handler, turns its result or error into an outcome, and submits it."""
 
     def __init__(
         self, handlers: list[Handler], submitter: BatchSubmitter, observe: Callable[[JobReport], None]
@@ -31,12 +31,12 @@ class JobRunner:
         self._handlers = handlers
         self._submitter = submitter
         self._observe = observe
-        # By lock token: a job that failed can come back before its last worker has left.
+        # By lock token: a failed job can be pulled again before its previous task has ended.
         self._running: dict[UUID, asyncio.Task[Any]] = {}
         self._lost: set[UUID] = set()
 
     def stop(self, job: PulledJob) -> bool:
-        """Ends a crawl whose lock is gone; False when it is not running, or over and its result on the way."""
+        """Stops a crawl whose lock is lost; False if it is not running any more."""
         task = self._running.get(job.lock_token)
         if task is None:
             return False
@@ -45,7 +45,7 @@ class JobRunner:
         return True
 
     async def crawl(self, job: PulledJob) -> Outcome | None:
-        """What came of it; None when the lock was lost meanwhile. Cancelled from outside, it is just that."""
+        """The outcome of a crawl; None if its lock was lost meanwhile."""
         started = perf_counter()
         task = asyncio.current_task()
         assert task is not None
@@ -59,7 +59,7 @@ class JobRunner:
                 return None
             if task.cancelling():
                 raise
-            # Nobody here cancelled it: something in the handler did, and that is a failure like others.
+            # The handler cancelled itself, which is a failure like any other.
             return outcome_of(job, RuntimeError("the handler cancelled itself"), perf_counter() - started)
         except Exception as error:  # noqa: BLE001  whatever the author's code raises becomes an error code
             outcome = outcome_of(job, error, perf_counter() - started)
@@ -69,13 +69,13 @@ class JobRunner:
             del self._running[job.lock_token]
             self._lost.discard(job.lock_token)
 
-    async def hand_in(self, job: PulledJob, outcome: Outcome) -> None:
+    async def submit(self, job: PulledJob, outcome: Outcome) -> None:
         try:
             answer = await self._submit(job, outcome)
         except NotAllowed:
             raise
         except ServerError as error:
-            log.warning("the result of %s could not be handed in: %s", job.url, error)
+            log.warning("the result of %s could not be submitted: %s", job.url, error)
             self._observe(job_report.without_answer(job, "refused", str(error)))
             return
         report = job_report.of_answer(job, outcome, answer)
@@ -99,7 +99,7 @@ class JobRunner:
         return found
 
     async def _submit(self, job: PulledJob, outcome: Outcome) -> ItemAnswer:
-        """Submits; what the server cannot take is sent smaller, and in the end as a failure."""
+        """Submits; a result that the server refuses is sent smaller, and then as a failure."""
         try:
             answer = await self._submitter.submit(_encoded(job, outcome))
         except NotAllowed:
@@ -107,12 +107,12 @@ class JobRunner:
         except Refused as refusal:
             error = {"code": refusal.code, "message": refusal.message}
             answer = ItemAnswer(job_id=job.job_id, success=False, error=error)
-        instead = _acceptable(job, outcome, answer)
+        instead = _replacement(job, outcome, answer)
         return answer if instead is None else await self._submit(job, instead)
 
 
-def _acceptable(job: PulledJob, outcome: Outcome, answer: ItemAnswer) -> Outcome | None:
-    """What to send instead of a result that the server cannot take; None when there is nothing to mend."""
+def _replacement(job: PulledJob, outcome: Outcome, answer: ItemAnswer) -> Outcome | None:
+    """What to send instead of a refused result; None if there is nothing to change."""
     error = answer.error if isinstance(answer.error, dict) else {}
     code, message = error.get("code"), error.get("message")
     if answer.success or code not in ("validation_error", "payload_too_large"):
@@ -127,7 +127,7 @@ def _acceptable(job: PulledJob, outcome: Outcome, answer: ItemAnswer) -> Outcome
 
 
 def _encoded(job: PulledJob, outcome: Outcome) -> bytes:
-    """The body in bytes; data that is no JSON fails this job and no other."""
+    """The encoded body; data that cannot be written as JSON fails only this job."""
     try:
         return msgspec.json.encode(outcome)
     except (TypeError, ValueError) as error:

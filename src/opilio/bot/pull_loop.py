@@ -1,4 +1,4 @@
-"""One life of a bot: pull, crawl, submit, and leave nothing locked behind."""
+"""The main loop of a bot: pulls jobs, runs them, and releases what is left when it stops."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ from opilio.bot.batch_submitter import BatchSubmitter
 from opilio.bot.client import ControlPlane
 from opilio.bot.errors import ServerError
 from opilio.bot.handlers import Handler, Scope
-from opilio.bot.heartbeat import LockKeeper
+from opilio.bot.heartbeat import Heartbeats
 from opilio.bot.job_report import JobReport
 from opilio.bot.job_runner import JobRunner
 from opilio.contracts.bot_api import Outcome, PulledJob
@@ -21,7 +21,7 @@ from opilio.contracts.bot_api import Outcome, PulledJob
 log = logging.getLogger("opilio.bot")
 
 _MOST_PULLED = 100
-# A server that answers "nothing" at once is not asked again at once.
+# How long to wait after an empty answer without `retry_after`.
 _IDLE_PAUSE = 1.0
 _LONGEST_IDLE_PAUSE = 30.0
 _RELEASE_TIMEOUT = 5.0
@@ -37,7 +37,7 @@ class Limits:
 
 
 class PullLoop:
-    """Holds at most `concurrency + prefetch` jobs; a job leaves when the server has answered for it."""
+    """Holds at most `concurrency + prefetch` jobs, each until the server has answered its submit."""
 
     def __init__(
         self,
@@ -51,12 +51,12 @@ class PullLoop:
         self._scopes = scopes
         self._limits = limits
         self._observe = observe
-        # Every scope needs a slot to ask with, or it would never learn that there is work.
+        # Every scope needs a slot for its pull.
         self._slots = asyncio.Semaphore(max(limits.concurrency + limits.prefetch, len(scopes)))
         self._running = asyncio.Semaphore(limits.concurrency)
         self._submitter = BatchSubmitter(plane.submit)
         self._runner = JobRunner(handlers, self._submitter, observe)
-        self._keeper = LockKeeper(plane.heartbeat, self._lock_lost)
+        self._heartbeats = Heartbeats(plane.heartbeat, self._lock_lost)
         self._stopping = asyncio.Event()
         self._fatal: BaseException | None = None
         self._workers: set[asyncio.Task[None]] = set()
@@ -70,23 +70,23 @@ class PullLoop:
         return self._stopping.is_set()
 
     def stop(self) -> None:
-        """Ask for a clean end: finish what runs, give back what did not start."""
+        """Stop cleanly: finish running crawls, release jobs that have not started."""
         self._stopping.set()
 
     def stop_now(self) -> None:
-        """Do not wait for running crawls either; their jobs are given back."""
+        """Stop without waiting for running crawls; their jobs are released."""
         self._stopping.set()
         for task in (*self._pullers, *self._workers):
             task.cancel()
 
     async def run(self, *, until_idle: bool) -> None:
-        background = [self._spawn(self._submitter.run()), self._spawn(self._keeper.run())]
+        background = [self._spawn(self._submitter.run()), self._spawn(self._heartbeats.run())]
         for scope in self._scopes:
-            puller = self._spawn(self._pull(scope, until_idle=until_idle))
+            puller = self._spawn(self._pull_jobs(scope, until_idle=until_idle))
             self._pullers.add(puller)
             puller.add_done_callback(self._pullers.discard)
         try:
-            await self._until_over()
+            await self._until_stopped()
         finally:
             await self._shut_down()
             for task in background:
@@ -97,17 +97,19 @@ class PullLoop:
 
     # -- pulling ---------------------------------------------------------------------------------
 
-    async def _pull(self, scope: Scope, *, until_idle: bool) -> None:
+    async def _pull_jobs(self, scope: Scope, *, until_idle: bool) -> None:
         found = len(self._scopes) == 1
         while not self._stopping.is_set():
             slots = await self._take_slots(_MOST_PULLED if found else 1)
             if not slots:
                 return
             asked_at = perf_counter()
-            jobs, retry_after = await self._ask(scope, slots, 0 if until_idle else self._limits.wait_seconds)
+            jobs, retry_after = await self._pull_once(
+                scope, slots, 0 if until_idle else self._limits.wait_seconds
+            )
             for job in jobs:
                 self._accept(job)
-            # With several scopes, one without work must not sit on the slots of the others.
+            # With several scopes, one without work must not hold the slots of the others.
             found = bool(jobs) or len(self._scopes) == 1
             if jobs:
                 continue
@@ -117,7 +119,7 @@ class PullLoop:
             await self._rest(pause - (perf_counter() - asked_at), until_idle=until_idle)
 
     async def _take_slots(self, most: int) -> int:
-        """Waits for one free slot, then takes what else is free; none when the bot stops meanwhile."""
+        """Waits for one free slot, then takes all that are free; 0 if the bot stops meanwhile."""
         first = asyncio.ensure_future(self._slots.acquire())
         stopping = asyncio.ensure_future(self._stopping.wait())
         try:
@@ -134,10 +136,10 @@ class PullLoop:
             taken += 1
         return taken
 
-    async def _ask(
+    async def _pull_once(
         self, scope: Scope, slots: int, wait_seconds: float
     ) -> tuple[list[PulledJob], float | None]:
-        """What the server hands out; slots that got no job are free again, whatever happened."""
+        """Pulls jobs; slots that got no job are freed, also on errors."""
         jobs: list[PulledJob] = []
         try:
             answer = await self._plane.pull(
@@ -153,7 +155,7 @@ class PullLoop:
                 self._slots.release()
 
     async def _rest(self, seconds: float, *, until_idle: bool) -> None:
-        """Waits, unless the bot stops or, when it works until idle, a crawl ends."""
+        """Waits until the time has passed, the bot stops or, with `until_idle`, a crawl ends."""
         stopping = asyncio.ensure_future(self._stopping.wait())
         wake = {stopping, *self._workers} if until_idle else {stopping}
         try:
@@ -166,17 +168,17 @@ class PullLoop:
             self._to_release.append(job)
             self._slots.release()
             return
-        self._keeper.hold(job)
+        self._heartbeats.hold(job)
         worker = self._spawn(self._work(job))
         self._workers.add(worker)
         self._unstarted[job.lock_token] = worker
-        worker.add_done_callback(lambda task: self._left(job, task))
+        worker.add_done_callback(lambda task: self._finished(job, task))
 
-    def _left(self, job: PulledJob, worker: asyncio.Task[None]) -> None:
+    def _finished(self, job: PulledJob, worker: asyncio.Task[None]) -> None:
         if self._unstarted.pop(job.lock_token, None) is not None:
             self._to_release.append(job)
         self._workers.discard(worker)
-        self._keeper.drop(job)
+        self._heartbeats.drop(job)
         self._slots.release()
 
     # -- one job ---------------------------------------------------------------------------------
@@ -188,28 +190,28 @@ class PullLoop:
         if outcome is None:
             self._observe(job_report.without_answer(job, "lost", "the lock was lost during the crawl"))
         else:
-            await self._runner.hand_in(job, outcome)
+            await self._runner.submit(job, outcome)
 
     async def _crawled(self, job: PulledJob) -> Outcome | None:
         try:
             return await self._runner.crawl(job)
         except asyncio.CancelledError:
-            # The bot ends before the crawl does.
+            # The bot stops before the crawl has ended.
             self._to_release.append(job)
             raise
 
     def _lock_lost(self, job: PulledJob, code: str) -> None:
-        """Somebody else may crawl it now: it is not begun, or not gone on with."""
+        """Another bot may have the job now: it is not started, or its crawl is stopped."""
         worker = self._unstarted.pop(job.lock_token, None)
         if worker is not None:
             worker.cancel()
             self._observe(job_report.without_answer(job, "lost", code))
         elif self._runner.stop(job):
-            log.warning("the lock of %s is lost (%s): the crawl is stopped", job.url, code)
+            log.warning("the lock of %s was lost (%s); the crawl is stopped", job.url, code)
 
-    # -- the end ---------------------------------------------------------------------------------
+    # -- stopping ---------------------------------------------------------------------------------
 
-    async def _until_over(self) -> None:
+    async def _until_stopped(self) -> None:
         stopping = asyncio.ensure_future(self._stopping.wait())
         try:
             while self._pullers and not stopping.done():
@@ -219,22 +221,22 @@ class PullLoop:
 
     async def _shut_down(self) -> None:
         self._stopping.set()
-        await _finished(set(self._unstarted.values()), 0.0)
-        # A pull under way may already have locked jobs: its answer is worth waiting for.
+        await _wait_or_cancel(set(self._unstarted.values()), 0.0)
+        # A pull under way may already have locked jobs: wait for its answer.
         patience = 0.0 if self._plane.away else self._limits.wait_seconds + 1
-        await _finished(set(self._pullers), patience)
-        await self._give_back()
-        await _finished(set(self._workers), 0.0 if self._fatal else self._limits.grace_seconds)
-        await self._give_back()
+        await _wait_or_cancel(set(self._pullers), patience)
+        await self._release()
+        await _wait_or_cancel(set(self._workers), 0.0 if self._fatal else self._limits.grace_seconds)
+        await self._release()
 
-    async def _give_back(self) -> None:
+    async def _release(self) -> None:
         jobs, self._to_release = self._to_release, []
         try:
             async with asyncio.timeout(_RELEASE_TIMEOUT):
                 for start in range(0, len(jobs), _MOST_PULLED):
                     await self._plane.release(jobs[start : start + _MOST_PULLED])
         except (TimeoutError, ServerError) as error:
-            log.warning("%d jobs could not be given back, their locks will run out: %s", len(jobs), error)
+            log.warning("%d jobs could not be released, their locks will expire: %s", len(jobs), error)
             return
         for job in jobs:
             self._observe(job_report.without_answer(job, "released"))
@@ -245,13 +247,13 @@ class PullLoop:
         return task
 
     def _watch(self, task: asyncio.Task[None]) -> None:
-        """Whatever a task of the bot dies of ends the bot: it must not limp on silently."""
+        """An error in any task stops the bot: it must not go on half working."""
         if not task.cancelled() and task.exception() is not None and self._fatal is None:
             self._fatal = task.exception()
             self._stopping.set()
 
 
-async def _finished(tasks: set[asyncio.Task[None]], patience: float) -> None:
+async def _wait_or_cancel(tasks: set[asyncio.Task[None]], patience: float) -> None:
     """Waits for the tasks, then cancels what is left of them."""
     if tasks and patience:
         await asyncio.wait(tasks, timeout=patience)
@@ -259,5 +261,5 @@ async def _finished(tasks: set[asyncio.Task[None]], patience: float) -> None:
     for task in left:
         task.cancel()
     if left:
-        # A handler that swallows its cancellation must not keep the bot from ending.
+        # A handler that ignores its cancellation must not keep the bot from stopping.
         await asyncio.wait(left, timeout=_CANCEL_TIMEOUT)

@@ -1,4 +1,4 @@
-"""What an author's function returns, and how it becomes the body of a submit."""
+"""What a handler returns, and the submit body made from it."""
 
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -19,7 +19,7 @@ _MESSAGE_LENGTH = 4000
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What was found: a price with its currency, or `data`, or both."""
+    """The result of a crawl: a price with its currency, or `data`, or both."""
 
     price: Price | None = None
     currency: str | None = None
@@ -32,7 +32,7 @@ class Result:
 
 
 def outcome_of(job: PulledJob, found: Result | Exception, seconds: float) -> Outcome:
-    """What to submit for a job: a result, or the error that its crawl raised with the code it stands for."""
+    """The submit body of a result, or of the error that the crawl raised."""
     if isinstance(found, Exception):
         return failure(job, of_exception(found), seconds)
     return success(job, found, seconds)
@@ -69,7 +69,7 @@ def failure(job: PulledJob, failed: Failure, seconds: float) -> Outcome:
 
 
 def exact(price: Price | None) -> msgspec.Raw:
-    """The price as JSON digits, so that no float rounds it on the way."""
+    """The price as JSON digits, so that no float rounds it."""
     if price is None:
         return msgspec.Raw(b"null")
     try:

@@ -1,4 +1,4 @@
-"""The command line: one file per group of commands, loaded when it is asked for."""
+"""The command line; the module of a command is loaded when the command is run."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ from typer.main import get_command, get_group
 from opilio.cli.extras import extra_of, is_installed, missing
 from opilio.errors import OpilioError
 
-# name → whether it has commands of its own. A name whose module is not there does not exist.
+# Name → whether it has subcommands. A command whose module is not installed is not listed.
 _COMMANDS = {
     "up": False,
     "run": False,
@@ -43,7 +43,7 @@ DATA_DIR = "--data-dir"
 
 
 class Commands(TyperGroup):
-    """Imports the module of a command when the command is wanted."""
+    """Imports the module of a command when the command is run."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         del ctx
@@ -78,22 +78,24 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def root(
     data_dir: str | None = typer.Option(
-        None, DATA_DIR, help="The embedded instance's folder; anywhere on the line, or OPILIO_DATA_DIR."
+        None,
+        DATA_DIR,
+        help="Folder of the embedded instance; may stand anywhere on the line. Same as OPILIO_DATA_DIR.",
     ),
     version: bool = typer.Option(
-        False, "--version", help="Prints the version.", callback=_print_version, is_eager=True
+        False, "--version", help="Print the version.", callback=_print_version, is_eager=True
     ),
 ) -> None:
-    del data_dir, version  # both are seen to before any command runs
+    del data_dir, version  # both are handled before a command runs
 
 
 def run(words: Sequence[str]) -> int:
-    """Runs a command line and answers its exit code: 0 done, 1 failed, 2 not understood."""
+    """Runs a command line and returns its exit code: 0 done, 1 failed, 2 usage error."""
     if "OPILIO_PARENT_PID" in os.environ:
         import_module("opilio.runtime.processes").die_with_parent()
     words = _take_data_dir(words)
     if absent := missing_extra(words):
-        return _say(absent, 1)
+        return _print_error(absent, 1)
     click = import_module(typer.BadParameter.__module__)  # Typer brings its own copy of click
     try:
         answer = get_command(app).main(args=words, prog_name="opilio", standalone_mode=False)
@@ -101,21 +103,23 @@ def run(words: Sequence[str]) -> int:
         return 2
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "opilio"
-        return _say(f"{path}: {_one_line(error.format_message())} ({path} --help)", 2)
+        return _print_error(f"{path}: {_one_line(error.format_message())} ({path} --help)", 2)
     except (typer.Abort, KeyboardInterrupt):
-        return _say("stopped", 130)
+        return _print_error("interrupted", 130)
     except click.ClickException as error:
-        return _say(_one_line(error.format_message()), 1)
+        return _print_error(_one_line(error.format_message()), 1)
     except OpilioError as error:
-        return _say(_one_line(str(error)), 1)
-    except BrokenPipeError:  # whoever read our output has seen enough
+        return _print_error(_one_line(str(error)), 1)
+    except BrokenPipeError:  # the reader of our output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
         if os.environ.get("OPILIO_LOG_LEVEL", "").lower() == "debug":
             raise
         text = f"{type(error).__name__}: {error}"
-        return _say(f"unexpected {_one_line(text)} (OPILIO_LOG_LEVEL=debug shows where)", 1)
+        return _print_error(
+            f"unexpected error: {_one_line(text)} (set OPILIO_LOG_LEVEL=debug to see where)", 1
+        )
     return answer if isinstance(answer, int) else 0
 
 
@@ -127,7 +131,7 @@ def missing_extra(words: Sequence[str]) -> str:
 
 
 def _take_data_dir(words: Sequence[str]) -> list[str]:
-    """`--data-dir D` may stand anywhere before `--`; it becomes the environment's, for children too."""
+    """Moves `--data-dir D`, anywhere before `--`, into the environment, so that child processes get it too."""
     left: list[str] = []
     rest = iter(words)
     for word in rest:
@@ -139,7 +143,7 @@ def _take_data_dir(words: Sequence[str]) -> list[str]:
             continue
         directory = value if equals else next(rest, "")
         if not directory:
-            return [word]  # Typer says what is missing
+            return [word]  # Typer reports the missing value
         os.environ["OPILIO_DATA_DIR"] = directory
     return left
 
@@ -148,6 +152,6 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _say(text: str, code: int) -> int:
+def _print_error(text: str, code: int) -> int:
     print(text, file=sys.stderr)
     return code

@@ -1,4 +1,4 @@
-"""`opilio bot run`: the reference bot from the command line."""
+"""`opilio bot run`: runs the reference bot."""
 
 import asyncio
 import logging
@@ -8,35 +8,38 @@ from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(help="Bots: crawl the jobs that Opilio hands out.", no_args_is_help=True)
+app = typer.Typer(help="Run the reference bot.", no_args_is_help=True)
 
 _QUEUES = ("http", "js", "special")
 
 
 @app.callback()
 def bots() -> None:
-    """Keeps `run` a command of its own, however many there are."""
+    """Makes Typer keep `run` as a subcommand although it is the only one."""
 
 
 @app.command()
 def run(
     server: Annotated[
-        str, typer.Option(envvar="OPILIO_SERVER", help="Address of the control plane.", show_default=True)
+        str, typer.Option(envvar="OPILIO_SERVER", help="Address of the Opilio server.", show_default=True)
     ] = "http://127.0.0.1:8000",
     token: Annotated[
-        str, typer.Option(envvar="OPILIO_BOT_TOKEN", help="The bot's token: opilio bots token BOT_ID.")
+        str,
+        typer.Option(
+            envvar="OPILIO_BOT_TOKEN", help="Token of the bot; `opilio bots token BOT_ID` creates one."
+        ),
     ] = "",
     bot_id: Annotated[
         str | None,
         typer.Option(
-            envvar="OPILIO_BOT_ID", help="Whom the token belongs to; asked of the server if left out."
+            envvar="OPILIO_BOT_ID", help="Id of the bot; default: the one that the token belongs to."
         ),
     ] = None,
     capabilities: Annotated[
-        str, typer.Option(envvar="OPILIO_BOT_CAPABILITIES", help="Queues to take jobs from: http,js,special.")
+        str, typer.Option(envvar="OPILIO_BOT_CAPABILITIES", help="Queues to pull jobs from: http,js,special.")
     ] = "http",
     concurrency: Annotated[
-        int, typer.Option(envvar="OPILIO_BOT_CONCURRENCY", min=1, help="Crawls at once.")
+        int, typer.Option(envvar="OPILIO_BOT_CONCURRENCY", min=1, help="Crawls that run at the same time.")
     ] = 10,
     allow_private: Annotated[
         str,
@@ -47,14 +50,16 @@ def run(
     ] = "",
     browser: Annotated[
         str | None,
-        typer.Option(envvar="OPILIO_BOT_BROWSER", help="Chromium to use for js; found if left out."),
+        typer.Option(
+            envvar="OPILIO_BOT_BROWSER", help="Path of Chromium for the queue js; default: an installed one."
+        ),
     ] = None,
-    user_agent: Annotated[str | None, typer.Option(help="What the bot calls itself to hosts.")] = None,
-    raw_html: Annotated[bool, typer.Option("--raw-html", help="Hand in the page's HTML too.")] = False,
-    once: Annotated[bool, typer.Option("--once", help="Stop when there is nothing left to crawl.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON line for each job.")] = False,
+    user_agent: Annotated[str | None, typer.Option(help="User agent that the bot sends.")] = None,
+    raw_html: Annotated[bool, typer.Option("--raw-html", help="Submit the HTML of pages too.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Stop when there is nothing left to pull.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line for each job.")] = False,
 ) -> None:
-    """Crawl the jobs that the control plane hands out, until Ctrl-C."""
+    """Pulls and crawls jobs until Ctrl-C."""
     from opilio.bot.errors import BotError
 
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(message)s")
@@ -82,7 +87,7 @@ async def _serve(
 
     from opilio.bot.reference import reference_bot
 
-    # Its hook may write to standard output, which belongs to the jobs; the SDK itself says when a server is away.
+    # Its hook may write to stdout, which is for the jobs; the SDK itself logs when the server does not answer.
     stamina.instrumentation.set_on_retry_hooks([])
     async with reference_bot(
         server,
@@ -100,7 +105,7 @@ def _queues(text: str) -> list[Any]:
     queues = [word.strip() for word in text.split(",") if word.strip()]
     if not queues or (unknown := [queue for queue in queues if queue not in _QUEUES]):
         wrong = unknown[0] if queues else text
-        raise typer.BadParameter(f"{wrong!r} is no capability; there are {', '.join(_QUEUES)}")
+        raise typer.BadParameter(f"unknown capability {wrong!r}; use {', '.join(_QUEUES)}")
     return queues
 
 

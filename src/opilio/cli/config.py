@@ -1,4 +1,4 @@
-"""`opilio config`: which setting won."""
+"""`opilio config`: the settings in effect."""
 
 import typer
 
@@ -6,17 +6,17 @@ from opilio.cli.context import settings
 from opilio.cli.output import Json, print_table
 from opilio.cli.output import show as show_value
 
-app = typer.Typer(no_args_is_help=True, help="Which setting won.")
+app = typer.Typer(no_args_is_help=True, help="Show the settings in effect.")
 
 
 @app.callback()
 def config() -> None:
-    """Keeps `show` a command of its own while it is the only one."""
+    """Makes Typer keep `show` as a subcommand although it is the only one."""
 
 
 @app.command()
 def show(json: Json = False) -> None:
-    """Shows every setting, its value with secrets masked, and where it came from."""
+    """Shows every setting, its value with secrets masked, and where it was set."""
     from dataclasses import asdict
 
     from opilio.runtime.setting_sources import origins

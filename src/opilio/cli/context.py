@@ -1,4 +1,4 @@
-"""What commands share: settings, the database, a wired Opilio, and a loop to run in."""
+"""What commands share: settings, the database, an open Opilio, and who runs the command."""
 
 import asyncio
 import getpass
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def settings(**overrides: Any) -> "Settings":
-    """The settings of this command, with what its options say; logs stay quiet unless asked for."""
+    """The settings, with the options of this command."""
     from opilio.runtime.settings import load_settings
 
     return load_settings(**overrides)
@@ -27,7 +27,7 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
 
 @asynccontextmanager
 async def open_database() -> "AsyncIterator[Database]":
-    """The database alone, as it is: nothing is upgraded."""
+    """The database only; its schema is not upgraded."""
     from opilio.adapters.postgres import Database
     from opilio.runtime.bootstrap import database_url
 
@@ -41,7 +41,7 @@ async def open_database() -> "AsyncIterator[Database]":
 
 @asynccontextmanager
 async def open_opilio_for_cli() -> "AsyncIterator[Opilio]":
-    """Everything, whether `opilio up` runs or not: the embedded server is joined by its data directory."""
+    """An open Opilio; the embedded server of the data directory is joined if it runs, else started."""
     from opilio.runtime.bootstrap import open_opilio
 
     async with open_opilio(settings(), name="opilio cli") as opilio:
@@ -49,8 +49,8 @@ async def open_opilio_for_cli() -> "AsyncIterator[Opilio]":
 
 
 def actor() -> str:
-    """Who the audit log and timelines name for what this command does."""
+    """The actor for the audit log and timelines."""
     try:
         return f"cli:{getpass.getuser()}"
-    except (KeyError, OSError):  # a container may run under a number that has no name
+    except (KeyError, OSError):  # a container may run under a user id without a name
         return "cli"

@@ -10,26 +10,27 @@ from opilio.cli.output import Json, show
 if TYPE_CHECKING:
     from opilio.adapters.postgres.migrate import SchemaStatus
 
-app = typer.Typer(no_args_is_help=True, help="The schema of the database.")
+app = typer.Typer(no_args_is_help=True, help="Upgrade, downgrade and show the schema of the database.")
 
 
 @app.command()
 def upgrade(
-    revision: Annotated[str, typer.Argument(help="The newest without it.")] = "head", json: Json = False
+    revision: Annotated[str, typer.Argument(help="Revision to upgrade to; default: the newest.")] = "head",
+    json: Json = False,
 ) -> None:
-    """Brings the schema up to date."""
+    """Upgrades the schema."""
     _show(run_async(_migrate("upgrade", revision)), json)
 
 
 @app.command()
 def downgrade(revision: str, json: Json = False) -> None:
-    """Takes the schema back to a revision; `base` is an empty database."""
+    """Downgrades the schema to a revision; `base` drops everything."""
     _show(run_async(_migrate("downgrade", revision)), json)
 
 
 @app.command()
 def status(json: Json = False) -> None:
-    """Says where the schema stands and what an upgrade would do."""
+    """Shows the current revision and pending upgrades."""
     _show(run_async(_migrate("status")), json)
 
 

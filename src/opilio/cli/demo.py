@@ -1,16 +1,16 @@
-"""`opilio demo`: the shop that a first start brings along."""
+"""`opilio demo`: the demo shop of `opilio up`."""
 
 import typer
 
 from opilio.cli.context import open_opilio_for_cli, run_async
 from opilio.cli.output import Json, note, show
 
-app = typer.Typer(no_args_is_help=True, help="The shop that a first start brings along.")
+app = typer.Typer(no_args_is_help=True, help="The demo shop that `opilio up` starts.")
 
 
 @app.callback()
 def demo() -> None:
-    """Keeps `remove` a command of its own."""
+    """Makes Typer keep `remove` as a subcommand although it is the only one."""
 
 
 @app.command()
@@ -20,7 +20,7 @@ def remove(json: Json = False) -> None:
     show(
         {"removed": removed},
         json,
-        lambda: note(f"{removed} policies of the demo are gone; the next start brings none"),
+        lambda: note(f"{removed} policies of the demo were deleted; the demo will not start again"),
     )
 
 

@@ -1,4 +1,4 @@
-"""`opilio openapi`: the document of the HTTP API."""
+"""`opilio openapi`: prints the OpenAPI document."""
 
 import typer
 
@@ -15,6 +15,6 @@ def openapi(json: Json = False) -> None:
 
     import msgspec
 
-    del json  # it is JSON either way
+    del json  # the output is always JSON
     document = import_module("opilio.web.openapi").document()
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")

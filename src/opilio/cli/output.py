@@ -1,4 +1,4 @@
-"""Output: data on stdout, everything else on stderr; JSON for programs, tables for people."""
+"""Output: data on stdout, notes on stderr; tables, or JSON with `--json`."""
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
-JsonLines = Annotated[bool, typer.Option("--json", help="JSON lines on stdout.")]
-Limit = Annotated[int, typer.Option(min=1, max=500, help="How many at most.")]
-Cursor = Annotated[str | None, typer.Option(help="Goes on where the last list ended (next_cursor).")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
+Limit = Annotated[int, typer.Option(min=1, max=500, help="Most items to list.")]
+Cursor = Annotated[str | None, typer.Option(help="Continue after a previous list: its next_cursor.")]
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
-_WIDE = 240  # a table that is piped into a file is not cut to a screen
+_WIDE = 240  # tables that are piped are not cut to the terminal's width
 
 
 def print_json(value: Any) -> None:
@@ -22,7 +22,7 @@ def print_json(value: Any) -> None:
 
 
 def show(value: Any, as_json: bool, human: Callable[[], None]) -> None:
-    """A document for programs, or whatever `human` prints."""
+    """Prints JSON, or calls `human`."""
     if as_json:
         print_json(value)
     else:
@@ -30,11 +30,11 @@ def show(value: Any, as_json: bool, human: Callable[[], None]) -> None:
 
 
 def note(text: str) -> None:
-    """A word beside the data."""
+    """Prints to stderr."""
     print(text, file=sys.stderr)
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], empty: str = "nothing") -> None:
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], empty: str = "none") -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -51,7 +51,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], empty: st
 
 
 def print_fields(value: Any, hide: Sequence[str] = ()) -> None:
-    """One thing, a field a line."""
+    """Prints one object, a field per line."""
     fields = (
         msgspec.to_builtins(value, builtin_types=(datetime,)) if isinstance(value, msgspec.Struct) else value
     )
@@ -62,7 +62,7 @@ def print_fields(value: Any, hide: Sequence[str] = ()) -> None:
 
 
 def print_page(page: Any, columns: Sequence[str], empty: str) -> None:
-    """A page of a list, and how to see the next."""
+    """Prints a page of a list, and how to get the next."""
     print_table(columns, ([getattr(item, name) for name in columns] for item in page.items), empty)
     if page.next_cursor:
         note(f"more with --cursor {page.next_cursor}")

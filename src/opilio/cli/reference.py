@@ -1,4 +1,4 @@
-"""Writes the pages of docs/reference that are made from the program itself: `python -m opilio.cli.reference DIR`."""
+"""Writes the generated pages of docs/reference: `python -m opilio.cli.reference DIR`."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -14,14 +14,14 @@ _OF_EVERY_COMMAND = {"--help", "--install-completion", "--show-completion"}
 
 
 def cli_page() -> str:
-    """Every command, its words and what they mean."""
+    """Every command with its arguments and options."""
     parts = [_HEAD.format(title="Command line", what="the commands"), _CONVENTIONS]
     parts += [_command(path, command) for path, command in commands(get_command(app))]
     return "\n".join(parts)
 
 
 def commands(command: Any, path: tuple[str, ...] = ("opilio",)) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every command that does something, with the words that lead to it."""
+    """Every command without subcommands, with its path."""
     if not hasattr(command, "list_commands"):
         yield path, command
         return
@@ -35,7 +35,9 @@ def _command(path: tuple[str, ...], command: Any) -> str:
     ctx = typer.Context(command)
     rows = [(_words(p, ctx), _meaning(p)) for p in params]
     help_text = " ".join((command.help or "").split())
-    return f"## {' '.join(path)}\n\n{help_text}\n\n```\n{usage}\n```\n\n{_table(('word', 'meaning'), rows)}"
+    return (
+        f"## {' '.join(path)}\n\n{help_text}\n\n```\n{usage}\n```\n\n{_table(('argument', 'meaning'), rows)}"
+    )
 
 
 def _is_argument(param: Any) -> bool:
@@ -86,7 +88,7 @@ def settings_page() -> str:
     ]
     intro = (
         "Settings come from the environment, then from `opilio.toml` in the current folder (names without the prefix, "
-        "in lower case), then from these defaults. `opilio config show` tells which one won.\n"
+        "in lower case), then from these defaults. `opilio config show` shows the values in effect.\n"
     )
     table = _table(("setting", "default", "meaning"), rows)
     return f"{_HEAD.format(title='Settings', what='the settings')}\n{intro}\n{table}"
@@ -115,11 +117,11 @@ def metrics_page() -> str:
 
 
 _CONVENTIONS = """\
-`--data-dir DIR` may stand anywhere on the line, and `OPILIO_DATA_DIR` says the same. Durations are `90s`, `15m`, `6h`,
+`--data-dir DIR` may stand anywhere on the line; `OPILIO_DATA_DIR` is the same. Durations are `90s`, `15m`, `6h`,
 `7d`. Data goes to stdout, everything else to stderr; `--json` prints one document, or JSON lines where it says so. Exit
-codes: 0 done, 1 failed, 2 not understood; an error is one line on stderr. `NO_COLOR` switches colours off.
+codes: 0 done, 1 failed, 2 usage error; an error is one line on stderr. `NO_COLOR` switches colours off.
 """
-_HEAD = "# {title}\n\n<!-- Made from {what} by `make reference`; a test holds the two together. -->\n"
+_HEAD = "# {title}\n\n<!-- Made from {what} by `make reference`; a test compares the two. -->\n"
 PAGES: dict[str, Callable[[], str]] = {
     "cli.md": cli_page,
     "settings.md": settings_page,

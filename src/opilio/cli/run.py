@@ -1,4 +1,4 @@
-"""`opilio run`: one role or several, in production."""
+"""`opilio run`: runs one or more roles."""
 
 import sys
 from enum import StrEnum
@@ -25,12 +25,19 @@ class Role(StrEnum):
 
 @app.command()
 def run(
-    roles: Annotated[list[Role], typer.Argument(metavar="ROLE...", help="What this process is.")],
-    host: Annotated[str | None, typer.Option(help="The API's address; OPILIO_HOST.")] = None,
-    port: Annotated[int | None, typer.Option(min=1, max=65535, help="The API's port; OPILIO_PORT.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="The log as JSON lines on stdout.")] = False,
+    roles: Annotated[
+        list[Role],
+        typer.Argument(
+            metavar="ROLE...", help="Roles to run: api, scheduler, delivery, collector, analytics."
+        ),
+    ],
+    host: Annotated[str | None, typer.Option(help="Address that the API listens on (OPILIO_HOST).")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Port that the API listens on (OPILIO_PORT).")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Log JSON lines to stdout.")] = False,
 ) -> None:
-    """Runs roles in this process until Ctrl-C or SIGTERM; metrics are on OPILIO_METRICS_PORT."""
+    """Runs roles in this process until Ctrl-C or SIGTERM; OPILIO_METRICS_PORT serves metrics and health."""
     from opilio.runtime.logging import configure_logging
     from opilio.runtime.processes import require_free_port
 
@@ -60,7 +67,7 @@ def _run_here(wanted: "Settings", names: list[str]) -> None:
 
 
 def _run_workers(wanted: "Settings", names: list[str]) -> None:
-    """Several processes serve one port; they count together."""
+    """Several processes serve the API on one port and share their counters."""
     import tempfile
     from pathlib import Path
 
@@ -68,10 +75,12 @@ def _run_workers(wanted: "Settings", names: list[str]) -> None:
 
     if names != ["api"]:
         raise OpilioError(
-            "with OPILIO_API_WORKERS above 1 the API is a process tree of its own: run it alone"
+            "with OPILIO_API_WORKERS above 1 the role api cannot be combined with others; run them in another process"
         )
     with tempfile.TemporaryDirectory(prefix="opilio-metrics-") as folder:
         share_counters(Path(folder))
-        from opilio.runtime.http_server import serve_workers  # only now: its import decides where is counted
+        from opilio.runtime.http_server import (
+            serve_workers,  # imported late: it fixes where counters are kept
+        )
 
         serve_workers(wanted)

@@ -1,4 +1,4 @@
-"""`opilio up`: everything at once, for a person who begins."""
+"""`opilio up`: starts every role with an embedded database."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,14 +15,19 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def up(
-    host: Annotated[str | None, typer.Option(help="The address to listen on; 127.0.0.1 without it.")] = None,
-    port: Annotated[int | None, typer.Option(min=1, max=65535, help="8000 without it.")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on; default 127.0.0.1.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Port to listen on; default 8000.")
+    ] = None,
     demo: Annotated[
-        bool, typer.Option("--demo/--no-demo", help="A demo shop and a bot that watches it.")
+        bool,
+        typer.Option(
+            "--demo/--no-demo", help="Start a demo shop and a bot that crawls it (on a new data directory)."
+        ),
     ] = True,
     json: Json = False,
 ) -> None:
-    """Starts everything in one process tree, with a database of its own, until Ctrl-C."""
+    """Starts every role in one process tree with an embedded database, until Ctrl-C."""
     from dataclasses import asdict
 
     from opilio.runtime.logging import configure_logging
@@ -35,18 +40,18 @@ def up(
         if json:
             print_json(asdict(ready))
         else:
-            print(_block(ready), flush=True)
+            print(_start_message(ready), flush=True)
 
     run_async(run(wanted, demo=demo, announce=announce))
 
 
-def _block(ready: "Ready") -> str:
-    door = ready.login_url or ready.url
-    lines = ["", "Opilio is up.", "", f"  Dashboard  {door}"]
+def _start_message(ready: "Ready") -> str:
+    address = ready.login_url or ready.url
+    lines = ["", "Opilio is up.", "", f"  Dashboard  {address}"]
     if ready.login_url:
-        lines.append("             works once, within 30 minutes, and lets you choose a password")
+        lines.append("             this login link works once, within 30 minutes; you choose a password")
     if ready.bot_token:
         lines += [f"  Bot token  {ready.bot_token}", f"             for the bot {ready.bot_id}"]
     else:
-        lines.append("  Bot token  opilio bots token BOT_ID makes one")
+        lines.append("  Bot token  run opilio bots token BOT_ID")
     return "\n".join([*lines, f"  Data       {ready.data_dir}", "", "Ctrl-C stops it.", ""])

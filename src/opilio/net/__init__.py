@@ -1,1 +1,1 @@
-"""Connections that go only where they are allowed to."""
+"""Network connections: which addresses are allowed, connecting to them, and a server for loopback."""

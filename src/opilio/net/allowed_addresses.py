@@ -1,7 +1,7 @@
 """Which addresses Opilio may talk to when a user names the host (SSRF).
 
-The rule is pure: `is_public` says whether an address is one of the open internet, `AllowList` adds what the operator
-permits by name. `opilio.net.guarded_connect` applies it where it counts: at connection time.
+`is_public` says whether an address belongs to the internet, `AllowList` adds what the operator permits.
+`opilio.net.guarded_connect` applies the rule at connection time.
 """
 
 import ipaddress
@@ -13,8 +13,8 @@ from typing import TypeAlias
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-# What the IANA registries keep for special use. Written out, because `is_private` and `is_global` have
-# changed their minds between versions of Python, and leave out shared (CGNAT) and transition addresses.
+# Special-purpose addresses of the IANA registries. Written out, because `is_private` and `is_global` differ
+# between versions of Python, and leave out shared (CGNAT) and transition addresses.
 _RESERVED: tuple[Network, ...] = tuple(
     ipaddress.ip_network(text)
     for text in (
@@ -36,7 +36,7 @@ _RESERVED: tuple[Network, ...] = tuple(
         "203.0.113.0/24",  # documentation
         "224.0.0.0/4",  # multicast
         "240.0.0.0/4",  # reserved, and the broadcast address
-        "168.63.129.16/32",  # a cloud's own wire server: public by its number alone
+        "168.63.129.16/32",  # the internal service of a cloud provider, on a public address
         "::/96",  # unspecified, loopback, IPv4-compatible
         "64:ff9b:1::/48",  # NAT64 of a local network
         "100::/64",  # discard
@@ -54,8 +54,8 @@ _RESERVED: tuple[Network, ...] = tuple(
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
-def _carried(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """The IPv4 address that an IPv6 address stands for: mapped, 6to4 or NAT64."""
+def _embedded_ipv4(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """The IPv4 address that an IPv6 address embeds: mapped, 6to4 or NAT64."""
     if address.ipv4_mapped is not None:
         return address.ipv4_mapped
     if address.sixtofour is not None:
@@ -70,14 +70,14 @@ def _parse(address: str | Address) -> Address:
 
 
 def effective(address: str | Address) -> Address:
-    """The address that is really reached: an IPv4 address in IPv6 clothing is taken out of it."""
+    """The address that is really reached: the IPv4 address that an IPv6 address embeds, if it does."""
     parsed = _parse(address)
-    carried = _carried(parsed) if isinstance(parsed, ipaddress.IPv6Address) else None
+    carried = _embedded_ipv4(parsed) if isinstance(parsed, ipaddress.IPv6Address) else None
     return carried or parsed
 
 
 def is_public(address: str | Address) -> bool:
-    """Whether an address belongs to the open internet; what is no address is not public."""
+    """Whether an address belongs to the internet; text that is not an address does not."""
     try:
         real = effective(address)
     except ValueError:
@@ -102,7 +102,7 @@ class AllowList:
         return any(real in network for network in self.networks)
 
     def permits_host(self, host: str) -> bool:
-        """Judges a host that is itself an address; a name is judged when it is connected to."""
+        """Checks a host that is an IP address; a name is checked when it is connected to."""
         literal = literal_address(host)
         return literal is None or self.permits(literal)
 
@@ -121,7 +121,7 @@ def parse_allow(text: str | Iterable[str]) -> AllowList:
 
 
 def literal_address(host: str) -> Address | None:
-    """The address that a host literally is: `[::1]` and, as every resolver reads them, `127.1` and `0x7f000001`."""
+    """The IP address that a host is written as, in every form that resolvers accept: `[::1]`, `127.1`, `0x7f000001`."""
     bare = host.strip("[]").partition("%")[0]
     try:
         return ipaddress.ip_address(bare)

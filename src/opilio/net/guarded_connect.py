@@ -1,4 +1,4 @@
-"""HTTP connections that check addresses when they connect.
+"""HTTP connections that check the address they connect to (protection against SSRF).
 
 The check is on the resolved address, to which the connection then goes. A name that resolved to a public address a
 moment ago and to a private one now (DNS rebinding) is refused like any other private one.
@@ -22,7 +22,7 @@ class AddressRefused(httpcore2.ConnectError):
     """The host has no address that may be connected to."""
 
 
-# A name server that does not answer holds a thread for seconds: enough of them that one bad name delays no other.
+# A name server that does not answer blocks a thread for seconds: one bad name must not delay the others.
 _RESOLVERS = ThreadPoolExecutor(max_workers=64, thread_name_prefix="opilio-dns")
 
 

@@ -1,6 +1,6 @@
-"""A small HTTP/1.1 server for loopback: the fake control plane and the demo shop stand on it.
+"""A small HTTP/1.1 server for loopback, used by the fake control plane and the demo shop.
 
-It knows just what they need (keep-alive, `Content-Length` bodies) and nothing of the open internet.
+It exists because the light install has no ASGI server. It supports keep-alive and `Content-Length` bodies only.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class Reply:
 
 
 class HangUp(Exception):
-    """Raised by a handler that wants the connection closed without an answer."""
+    """Raised by a handler to close the connection without an answer."""
 
 
 Handler = Callable[[Request], Awaitable[Reply]]
@@ -49,7 +49,7 @@ async def serving(handler: Handler, host: str = "127.0.0.1", port: int = 0) -> A
         assert task is not None
         connections.add(task)
         try:
-            await _converse(handler, reader, writer)
+            await _serve_connection(handler, reader, writer)
         finally:
             connections.discard(task)
 
@@ -64,19 +64,21 @@ async def serving(handler: Handler, host: str = "127.0.0.1", port: int = 0) -> A
         await asyncio.gather(*connections, return_exceptions=True)
 
 
-async def _converse(handler: Handler, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _serve_connection(
+    handler: Handler, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
     try:
         while (request := await _read(reader)) is not None:
             reply = await handler(request)
-            writer.write(_written(reply, with_body=request.method != "HEAD"))
+            writer.write(_encode(reply, with_body=request.method != "HEAD"))
             await writer.drain()
             if request.headers.get("connection", "").lower() == "close":
                 break
     except (HangUp, ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
-        # The other side left or speaks no HTTP: there is nobody to answer.
+        # The client left or sent no HTTP: there is nobody to answer.
         writer.transport.abort()
     except asyncio.CancelledError:
-        # Only `serving` cancels, and it is at its end.
+        # Only `serving` cancels, when it ends.
         writer.transport.abort()
     finally:
         writer.close()
@@ -100,7 +102,7 @@ async def _read(reader: asyncio.StreamReader) -> Request | None:
     return Request(method, target, headers, await reader.readexactly(length) if length else b"")
 
 
-def _written(reply: Reply, *, with_body: bool) -> bytes:
+def _encode(reply: Reply, *, with_body: bool) -> bytes:
     headers = {
         "content-type": "text/plain; charset=utf-8",
         **reply.headers,

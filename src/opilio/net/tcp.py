@@ -1,7 +1,7 @@
-"""A TCP connection for httpcore, made of asyncio alone.
+"""A TCP connection for httpcore on plain asyncio.
 
-The one that httpcore brings stands on anyio and asks the system about every idle connection at every request;
-at a thousand requests a second that was two fifths of the time spent sending.
+httpcore's own backend uses anyio and polls every idle connection at every request: at a thousand webhooks a second
+that was two fifths of the time spent sending.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from httpcore2 import AsyncNetworkStream
 _HIGH_WATER = 256 * 1024
 
 
-class _Reading(asyncio.Protocol):
-    """Collects what arrives until somebody reads it, and stops the flow when nobody does."""
+class _Buffer(asyncio.Protocol):
+    """Buffers what arrives until it is read, and pauses reading when the buffer is full."""
 
     def __init__(self) -> None:
         self.buffer = bytearray()
@@ -29,7 +29,9 @@ class _Reading(asyncio.Protocol):
         self._full = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but name
+        self._transport = cast(
+            "asyncio.Transport", transport
+        )  # uvloop's transport is no subclass, but has the same methods
 
     def data_received(self, data: bytes) -> None:
         self.buffer += data
@@ -54,17 +56,17 @@ class _Reading(asyncio.Protocol):
         self._full = False
         _finish(self._writer)
 
-    async def something(self) -> None:
+    async def wait_for_data(self) -> None:
         if not self.buffer and not self.ended:
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         if self._full and not self.ended:
             self._writer = asyncio.get_running_loop().create_future()
             await self._writer
 
-    def taken(self, size: int) -> bytes:
+    def take(self, size: int) -> bytes:
         data = bytes(self.buffer[:size])
         del self.buffer[:size]
         if self._transport and not self.ended and len(self.buffer) <= _HIGH_WATER:
@@ -78,9 +80,9 @@ def _finish(waiting: "asyncio.Future[None] | None") -> None:
 
 
 class Stream(AsyncNetworkStream):
-    """An open connection. What is written leaves when an answer is awaited: head and body go together."""
+    """An open connection; writes are sent when an answer is read, so that head and body leave together."""
 
-    def __init__(self, transport: asyncio.Transport, protocol: _Reading) -> None:
+    def __init__(self, transport: asyncio.Transport, protocol: _Buffer) -> None:
         self._transport = transport
         self._protocol = protocol
         self._unsent = bytearray()
@@ -89,10 +91,10 @@ class Stream(AsyncNetworkStream):
         await self._flush(timeout)
         if not self._protocol.buffer:
             async with _in_time(timeout, httpcore2.ReadTimeout):
-                await self._protocol.something()
+                await self._protocol.wait_for_data()
         if self._protocol.error is not None and not self._protocol.buffer:
             raise httpcore2.ReadError(str(self._protocol.error))
-        return self._protocol.taken(max_bytes)
+        return self._protocol.take(max_bytes)
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
         self._unsent += buffer
@@ -107,7 +109,7 @@ class Stream(AsyncNetworkStream):
         self._transport.write(bytes(self._unsent))
         self._unsent.clear()
         async with _in_time(limit, httpcore2.WriteTimeout):
-            await self._protocol.room()
+            await self._protocol.wait_for_room()
 
     async def aclose(self) -> None:
         self._transport.abort()
@@ -133,7 +135,9 @@ class Stream(AsyncNetworkStream):
         return Stream(secured, self._protocol)
 
     def get_extra_info(self, info: str) -> Any:
-        if info == "is_readable":  # of an idle connection: closed, or saying what nobody asked for
+        if (
+            info == "is_readable"
+        ):  # an idle connection that is readable was closed, or sends what was not asked for
             return self._protocol.ended or bool(self._protocol.buffer) or self._transport.is_closing()
         names = {"client_addr": "sockname", "server_addr": "peername"}
         return self._transport.get_extra_info(names.get(info, info))
@@ -147,12 +151,12 @@ async def connect(
     local_address: str | None = None,
     options: Iterable[Any] | None = None,
 ) -> Stream:
-    """Connects to an address; a name would be resolved, so callers that judge addresses pass none."""
+    """Connects to an IP address; callers that check addresses must not pass a name, which would be resolved again."""
     loop = asyncio.get_running_loop()
     try:
         async with _in_time(patience, httpcore2.ConnectTimeout):
             transport, protocol = await loop.create_connection(
-                _Reading, address, port, local_addr=(local_address, 0) if local_address else None
+                _Buffer, address, port, local_addr=(local_address, 0) if local_address else None
             )
     except OSError as error:
         raise httpcore2.ConnectError(str(error) or type(error).__name__) from error
@@ -170,4 +174,4 @@ async def _in_time(seconds: float | None, late: type[Exception]) -> AsyncIterato
         async with asyncio.timeout(seconds):
             yield
     except TimeoutError:
-        raise late(f"nothing within {seconds:g} seconds") from None
+        raise late(f"no answer within {seconds:g} s") from None

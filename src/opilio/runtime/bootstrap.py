@@ -1,4 +1,4 @@
-"""The only place that wires: settings in, a working Opilio out."""
+"""Builds all objects from the settings; the only module that chooses adapters."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -81,7 +81,7 @@ async def database_url(settings: Settings) -> AsyncIterator[str]:
 async def open_opilio(
     settings: Settings, *, upgrade: bool = False, clock: Clock | None = None, name: str = "opilio"
 ) -> AsyncIterator[Opilio]:
-    """A wired Opilio; `upgrade` brings the schema up to date first, as embedded use expects."""
+    """All objects, connected to the database; `upgrade` migrates the schema first, as the embedded database always does."""
     async with database_url(settings) as url:
         if upgrade or settings.embedded:
             await migrate.upgrade(url)
@@ -131,7 +131,7 @@ async def open_bus(settings: Settings, database: Database) -> AsyncIterator["Loc
     """RabbitMQ where it is configured, else the tables of the database."""
     bus: LocalBus | RabbitBus
     if settings.amqp_url is not None:
-        bus = _rabbit(settings.amqp_url, settings)  # connects when it is first used, and waits
+        bus = _rabbit(settings.amqp_url, settings)  # connects when it is first used
     else:
         bus = await LocalBus.connect(database, settings.topology)
     try:

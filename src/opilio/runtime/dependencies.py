@@ -1,4 +1,4 @@
-"""What Opilio needs outside of itself, beside PostgreSQL: is it there?"""
+"""Checks whether RabbitMQ, Redis and object storage answer."""
 
 import asyncio
 import time
@@ -10,43 +10,43 @@ from opilio.runtime.settings import Settings
 
 PATIENCE = 5.0
 _EVERY = 10.0
-Look = Callable[[], Awaitable[None]]
+Check = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """One that is configured: its name in figures and logs, what people call it, where, and how to look for it."""
+    """A configured service: its key in metrics and logs, its name, address, setting, and how to check it."""
 
     key: str
     name: str
     url: str
     variable: str
-    look: Look
+    check: Check
 
 
 def dependencies(settings: Settings) -> list[Dependency]:
-    """Those of this deployment; embedded it has none."""
+    """The configured services; an embedded instance has none."""
     known: Sequence[tuple[str, str, str | None, str, Callable[[str], Awaitable[None]]]] = (
         ("broker", "RabbitMQ", settings.amqp_url, "OPILIO_AMQP_URL", _reach_amqp),
         ("redis", "Redis", settings.redis_url, "OPILIO_REDIS_URL", _reach_redis),
         ("storage", "object storage", settings.blobs_url, "OPILIO_BLOBS_URL", _reach_blobs),
     )
     return [
-        Dependency(key, name, url, variable, _looking(reach, url))
+        Dependency(key, name, url, variable, _check_of(reach, url))
         for key, name, url, variable, reach in known
         if url
     ]
 
 
-def _looking(reach: Callable[[str], Awaitable[None]], url: str) -> Look:
+def _check_of(reach: Callable[[str], Awaitable[None]], url: str) -> Check:
     return lambda: reach(url)
 
 
 async def fault_of(dependency: Dependency) -> str:
-    """Why it does not answer; nothing if it does."""
+    """Why the service does not answer; empty if it does."""
     try:
         async with asyncio.timeout(PATIENCE):
-            await dependency.look()
+            await dependency.check()
     except TimeoutError:
         return f"no answer within {PATIENCE:.0f} s"
     except Exception as error:  # noqa: BLE001 - whatever a library raises, it means the same here
@@ -70,12 +70,12 @@ async def _reach_redis(url: str) -> None:
 async def _reach_blobs(url: str) -> None:
     from opilio.adapters.blobs import open_store  # noqa: PLC0415
 
-    # Below a name that nobody uses: a bucket may hold millions of pages.
+    # Under a prefix that is never used: a bucket may hold millions of objects.
     await import_module("obstore").list_with_delimiter_async(open_store(url), prefix="opilio-is-it-there")
 
 
-class Watch:
-    """Looks now and then while somebody asks, beside whoever asks: a dead broker delays nobody."""
+class DependencyWatch:
+    """Checks in the background while somebody asks, at most every few seconds; a dead service delays no caller."""
 
     def __init__(self, wanted: Sequence[Dependency], *, every: float = _EVERY) -> None:
         self._wanted = wanted
@@ -86,12 +86,12 @@ class Watch:
         self.rounds = 0
 
     def away(self) -> Mapping[str, str]:
-        """What did not answer when last looked for, and why."""
+        """The services that did not answer at the last check, and why."""
         if self._wanted and time.monotonic() >= self._next and (self._round is None or self._round.done()):
-            self._round = asyncio.create_task(self.look())
+            self._round = asyncio.create_task(self.check())
         return self._away
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         self.rounds += 1
         faults = await asyncio.gather(*(fault_of(dependency) for dependency in self._wanted))
         self._away = {

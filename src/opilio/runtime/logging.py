@@ -1,4 +1,4 @@
-"""Logs: structured, on stderr, with the ids of what they speak of bound to every line."""
+"""Structured logs on stderr."""
 
 import logging
 import os
@@ -9,8 +9,8 @@ import structlog
 
 from opilio.runtime.settings import Settings
 
-# Libraries that tell at `info` what only their authors want to know.
-_TALKATIVE = (
+# Libraries that log too much at `info`.
+_VERBOSE_LIBRARIES = (
     "_granian",
     "granian.access",
     "asyncio",
@@ -30,7 +30,7 @@ _SHARED: tuple[Any, ...] = (
 
 
 def configure_logging(settings: Settings, stream: TextIO | None = None) -> None:
-    """Sets up the log of a process; what libraries log by the standard way takes the same road."""
+    """Sets up the logging of a process, including what libraries log through `logging`."""
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
@@ -43,7 +43,7 @@ def configure_logging(settings: Settings, stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level)
-    for name in _TALKATIVE:
+    for name in _VERBOSE_LIBRARIES:
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
     structlog.configure(
         processors=[*_SHARED, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

@@ -1,4 +1,4 @@
-"""Processes for work that needs a processor: they end with whoever started them, and one that dies is replaced."""
+"""A pool of processes for CPU-bound work; they end with their parent, and a broken pool is replaced."""
 
 import multiprocessing
 import os
@@ -14,12 +14,12 @@ from opilio.runtime.processes import die_with_parent
 P = ParamSpec("P")
 T = TypeVar("T")
 _log = structlog.get_logger(__name__)
-# Not forked: the parent has threads and an event loop, of which a copy could inherit a lock that nobody holds.
+# Not forked: a child could inherit a lock that another thread of the parent holds.
 _CONTEXT = multiprocessing.get_context("spawn")
 
 
 class ProcessPool(Executor):
-    """A pool of processes. What one was doing when it died fails with `BrokenExecutor`; the next work finds a new pool."""
+    """An executor; work of a process that dies fails with `BrokenExecutor`, later work gets a new pool."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -42,5 +42,7 @@ class ProcessPool(Executor):
 
 
 def _begin(parent: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us when work is done
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C is handled by the parent, which waits for work under way
     die_with_parent(parent)

@@ -1,4 +1,4 @@
-"""Processes and ports: who holds what, and children that never outlive their parent."""
+"""Processes and ports: end with the parent, lock the data directory, find who uses a port, handle signals."""
 
 import asyncio
 import contextlib
@@ -19,13 +19,13 @@ from opilio.errors import Unavailable
 
 PARENT = "OPILIO_PARENT_PID"
 _PR_SET_PDEATHSIG = 1
-_GLANCE_SECONDS = 0.5
+_POLL_SECONDS = 0.5
 
 
 def die_with_parent(parent: int | None = None) -> None:
-    """When the parent, given or named in the environment, ends, however it ends, so does this process, at once.
+    """Kills this process when its parent ends, however it ends.
 
-    Work under way is in transactions, and bots send again what was not answered: nothing needs a goodbye.
+    That is safe: work under way is in transactions, and bots repeat requests that were not answered.
     """
     parent = parent or int(os.environ.get(PARENT, "0"))
     if not parent:
@@ -34,19 +34,19 @@ def die_with_parent(parent: int | None = None) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     else:
         threading.Thread(target=_watch, args=(parent,), daemon=True).start()
-    if os.getppid() != parent:  # it died before we were ready to notice
+    if os.getppid() != parent:  # the parent ended before this call
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _watch(parent: int) -> None:
     while os.getppid() == parent:
-        time.sleep(_GLANCE_SECONDS)
+        time.sleep(_POLL_SECONDS)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 @contextlib.contextmanager
 def hold_directory(directory: Path) -> Iterator[None]:
-    """One `opilio up` for a data directory; the lock ends with the process, so that nothing is left to repair."""
+    """Locks the data directory against a second `opilio up`; the lock ends with the process."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o755)
     with (directory / "opilio.lock").open("a+", encoding="utf-8") as file:
         try:
@@ -55,7 +55,7 @@ def hold_directory(directory: Path) -> Iterator[None]:
             file.seek(0)
             holder = file.read().strip() or "unknown"
             raise Unavailable(
-                f"Opilio already runs on {directory} (process {holder}). "
+                f"{directory} is in use by another Opilio (process {holder}). "
                 "Stop it first, or choose another directory with --data-dir."
             ) from None
         file.truncate(0)
@@ -65,13 +65,13 @@ def hold_directory(directory: Path) -> Iterator[None]:
 
 
 def require_free_port(host: str, port: int) -> None:
-    """The server shares ports with its like, so that only this look can tell that one is taken."""
+    """Raises if the port is in use: the server sets SO_REUSEPORT and would not notice."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except socket.gaierror as error:
         raise Unavailable(f"The address {host} cannot be used: {error.strerror}.") from None
     with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that only cools down is free
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port in TIME_WAIT is free
         try:
             probe.bind(address)
             probe.listen(1)
@@ -83,7 +83,7 @@ def require_free_port(host: str, port: int) -> None:
 
 
 def holder_of_port(port: int) -> str | None:
-    """Who listens on a port, in words; None if nobody does, or nobody can tell."""
+    """Which process listens on a port; None if none does, or it cannot be found out."""
     try:
         listening = [
             c
@@ -109,7 +109,7 @@ def _name(pid: int) -> str:
 
 
 def stop_on_signals() -> asyncio.Event:
-    """An event that Ctrl-C and SIGTERM set; asking twice insists."""
+    """An event that SIGINT and SIGTERM set; a second signal ends the process at once."""
     stop = asyncio.Event()
 
     def heard(number: int) -> None:

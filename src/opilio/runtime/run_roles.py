@@ -1,4 +1,4 @@
-"""Runs roles in one process."""
+"""Runs one or more roles in this process."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,4 +1,4 @@
-"""Where every setting comes from."""
+"""Where the value of each setting comes from."""
 
 import os
 import re
@@ -15,7 +15,7 @@ _SECRET = re.compile(r"(?i)((?:secret|password|token|key)[^=&]*=)[^&]+")
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A setting, its value fit to be shown, and who set it."""
+    """A setting, its value without secrets, and where it was set."""
 
     name: str
     value: Any
@@ -46,7 +46,7 @@ def _names_in_file() -> set[str]:
 
 
 def shown(value: Any) -> Any:
-    """A password in a URL is nobody's business."""
+    """A value with its passwords masked."""
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Settings: environment `OPILIO_…`, then `opilio.toml`, then defaults; all faults are told at once."""
+"""Settings from the environment (`OPILIO_…`), then `opilio.toml`, then defaults; all errors are reported at once."""
 
 import os
 from collections.abc import Mapping
@@ -29,51 +29,56 @@ def default_data_dir() -> Path:
 
 
 class Settings(BaseSettings):
-    """Every setting of a deployment; docs/reference/settings.md is made from this class."""
+    """Every setting; docs/reference/settings.md is generated from this class."""
 
     model_config = SettingsConfigDict(
         env_prefix="OPILIO_", toml_file="opilio.toml", extra="ignore", frozen=True
     )
 
     data_dir: Path = Field(
-        default_factory=default_data_dir, description="Where the embedded instance keeps everything."
+        default_factory=default_data_dir,
+        description="The folder of the embedded instance: database, objects, logs.",
     )
     database_url: str | None = Field(
-        None, description="An external PostgreSQL; the embedded one is used without it."
+        None, description="URL of PostgreSQL; without it an embedded PostgreSQL is started."
     )
-    amqp_url: str | None = Field(None, description="RabbitMQ; the outbox is the bus without it.")
-    redis_url: str | None = Field(None, description="Redis for project state; PostgreSQL is used without it.")
+    amqp_url: str | None = Field(
+        None, description="URL of RabbitMQ; without it messages go through PostgreSQL."
+    )
+    redis_url: str | None = Field(
+        None, description="URL of Redis for project state; without it PostgreSQL is used."
+    )
     blobs_url: str | None = Field(
-        None, description="`s3://bucket?endpoint=…` or `file:///…`; the data directory without it."
+        None,
+        description="Object storage: `s3://bucket?endpoint=…` or `file:///…`; without it a folder of the data directory.",
     )
 
     host_max_concurrent: int | None = Field(
-        None, gt=0, description="Fleet default: jobs of one host locked at once."
+        None, gt=0, description="Default for all hosts: how many jobs of one host may be locked at once."
     )
     host_min_delay_seconds: float | None = Field(
-        None, ge=0, description="Fleet default: seconds between hand-outs of one host."
+        None, ge=0, description="Default for all hosts: seconds between two pulled jobs of one host."
     )
     schedule_jitter: float = Field(
-        0.1, ge=0, le=1, description="Share of the frequency added at random; 0 is off."
+        0.1,
+        ge=0,
+        le=1,
+        description="Share of the frequency that is added at random to the next run; 0 switches it off.",
     )
     crawl_allow_private: str = Field(
-        "", description="Private addresses that policies may name: `true` or CIDRs."
+        "", description="Private addresses that policies may contain: `true` or CIDRs."
     )
     webhook_allow_private: str = Field(
         "", description="Private addresses that webhooks may reach: `true` or CIDRs."
     )
 
     scheduler_interval_seconds: float = Field(
-        1.0, gt=0, description="How often due jobs are created and expired locks swept."
+        1.0, gt=0, description="Seconds between two rounds of creating due jobs and expiring locks."
     )
-    keep_jobs_days: int = Field(
-        14, ge=1, description="Finished jobs and their timelines are dropped after this."
-    )
-    keep_html_days: int = Field(7, ge=1, description="Raw HTML is dropped after this.")
-    keep_results_days: int = Field(
-        0, ge=0, description="Results are dropped after this; 0 keeps them for ever."
-    )
-    keep_late_days: int = Field(30, ge=1, description="Late results are dropped after this.")
+    keep_jobs_days: int = Field(14, ge=1, description="Days to keep finished jobs and their timelines.")
+    keep_html_days: int = Field(7, ge=1, description="Days to keep raw HTML.")
+    keep_results_days: int = Field(0, ge=0, description="Days to keep results; 0 keeps them forever.")
+    keep_late_days: int = Field(30, ge=1, description="Days to keep late results.")
 
     max_body_mb: int = Field(
         16, ge=1, description="Largest request body; an import may be 16 times as large."
@@ -83,12 +88,15 @@ class Settings(BaseSettings):
     )
     host: str = Field(
         "127.0.0.1",
-        description="The address that the API listens on; the machine alone can reach the default.",
+        description="Address that the API listens on; the default is reachable from this machine only.",
     )
-    port: int = Field(8000, ge=1, le=65535, description="The port that the API listens on.")
-    api_workers: int = Field(1, ge=1, description="Processes that serve the API under `opilio run api`.")
+    port: int = Field(8000, ge=1, le=65535, description="Port that the API listens on.")
+    api_workers: int = Field(
+        1, ge=1, description="Number of processes that serve the API under `opilio run api`."
+    )
     public_url: str | None = Field(
-        None, description="How people reach the dashboard, if not by host and port."
+        None,
+        description="Address of the dashboard as users open it, if it differs from host and port; may have a path.",
     )
     metrics_port: int = Field(
         9090, ge=0, le=65535, description="Where `opilio run` serves metrics; 0 is off."
@@ -96,52 +104,59 @@ class Settings(BaseSettings):
     metrics_bare_names: bool = Field(
         True, description="Metrics without the prefix `opilio_` too, as older dashboards expect them."
     )
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much is logged.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least severe level that is logged."
+    )
     log_format: Literal["auto", "json", "text"] = Field(
-        "auto", description="`auto` is text on a terminal, else JSON."
+        "auto", description="`auto` logs text on a terminal and JSON otherwise."
     )
 
     platforms: Annotated[tuple[str, ...], NoDecode] = Field(
-        ("tiktok", "youtube"), description="Platforms that a project is crawled on unless it names its own."
+        ("tiktok", "youtube"), description="Platforms of a project that names none."
     )
-    limit_per_keyword: int = Field(50, ge=1, description="Items wanted for each keyword on each platform.")
-    max_attempts: int = Field(3, ge=1, description="How often a task of a project is tried in all.")
+    limit_per_keyword: int = Field(
+        50, ge=1, description="Items to collect for each keyword on each platform."
+    )
+    max_attempts: int = Field(3, ge=1, description="Attempts of a project's task, the first included.")
     retry_backoff_seconds: float = Field(
         30,
         gt=0,
-        description="Wait before a task's first retry, doubling; `…__TIKTOK` sets one platform's own.",
+        description="Wait before the first retry of a task; doubles with each retry. `…__TIKTOK` sets it for one platform.",
     )
     task_timeout_seconds: float = Field(
-        1800, gt=0, description="A crawler that does not answer in this time has failed."
+        1800, gt=0, description="A task without a result after this time has failed."
     )
     strict_contracts: bool = Field(
-        False, description="Results that contradict themselves go to the dead letters."
+        False, description="Whether results with inconsistent counts are dead-lettered."
     )
     progress_webhook_url: str | None = Field(
-        None, description="Progress of projects that name no webhook of their own."
+        None, description="Webhook for the progress of projects that name none."
     )
     new_mode_enabled: bool = Field(
-        True, description="Analytics takes event messages; off, they stay in their queue."
+        True, description="Whether analytics consumes event messages; if not, they stay in their queue."
     )
     legacy_mode_enabled: bool = Field(
-        True, description="Analytics takes legacy messages; off, they stay in their queue."
+        True, description="Whether analytics consumes legacy messages; if not, they stay in their queue."
     )
     analytics_stages: dict[str, str] = Field(
         default_factory=dict,
-        description="Stages of your own: `sentiment = package.module:Class`, or an HTTP endpoint (opilio.toml).",
+        description="Your own stages: `sentiment = package.module:Class`, or the URL of a model (in opilio.toml).",
     )
     analytics_workers: int = Field(
-        0, ge=0, le=64, description="Processes that run the stages of the analytics role; 0 uses a thread."
+        0,
+        ge=0,
+        le=64,
+        description="Number of processes that run the analytics stages; 0 runs them in a thread.",
     )
     analytics_retry_seconds: float = Field(
-        5, gt=0, description="Wait before a batch that is missing or unreadable is tried again, doubling."
+        5, gt=0, description="Wait before a missing or unreadable batch is retried; doubles with each retry."
     )
     keep_posts_days: int = Field(
-        0, ge=0, description="Analysed posts are dropped after this, by the month; 0 keeps them."
+        0, ge=0, description="Days to keep analysed posts, dropped by month; 0 keeps them forever."
     )
 
     rules: dict[str, dict[str, list[float]]] = Field(
-        default_factory=dict, description="Bands of the rule engine (opilio.toml)."
+        default_factory=dict, description="Bands of the priority rules (in opilio.toml)."
     )
 
     @field_validator("crawl_allow_private", "webhook_allow_private")

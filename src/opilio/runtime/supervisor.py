@@ -1,4 +1,4 @@
-"""Keeps child processes alive, and stops them together."""
+"""Starts child processes, restarts those that end, and stops them together."""
 
 import asyncio
 import os
@@ -18,8 +18,8 @@ _log = structlog.get_logger(__name__)
 _FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=0.5), timedelta(seconds=30)
 _SETTLED_SECONDS = 30.0
 _GRACE_SECONDS, _LEAST_GRACE_SECONDS = 6.0, 1.0
-# Runs before the child's own words, so that any program dies with us: the request survives `exec`. 1 is
-# PR_SET_PDEATHSIG, 9 is SIGKILL; a parent that is gone already would never be noticed.
+# Runs before the child's program, so that any program ends with its parent: the setting survives `exec`. 1 is
+# PR_SET_PDEATHSIG, 9 is SIGKILL; a parent that has already ended would not be noticed.
 _DIE_WITH_PARENT = (
     "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9);"
     "os.getppid() == int(sys.argv[1]) or os._exit(1); os.execvp(sys.argv[2], sys.argv[2:])"
@@ -28,7 +28,7 @@ _DIE_WITH_PARENT = (
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A process to run beside others: its name, its words, and what its environment adds to ours."""
+    """A child process: its name, arguments, and additions to the environment."""
 
     name: str
     argv: tuple[str, ...]
@@ -36,7 +36,7 @@ class Command:
 
 
 class Supervisor:
-    """A child that ends is started again, later each time; none outlives this process."""
+    """Restarts children that end, with growing pauses; no child outlives this process."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -49,7 +49,7 @@ class Supervisor:
         self._tasks[command.name] = asyncio.create_task(self._keep(command), name=command.name)
 
     async def stop(self) -> None:
-        """Ends the youngest first, so that a bot can still give its jobs back; then insists."""
+        """Stops the last started first, so that a bot can still release its jobs; kills what does not stop in time."""
         self._deadline = time.monotonic() + _GRACE_SECONDS
         while self._tasks:
             _, task = self._tasks.popitem()
@@ -64,16 +64,16 @@ class Supervisor:
             failures = 1 if time.monotonic() - born > _SETTLED_SECONDS else failures + 1
             self.deaths[command.name] += 1
             pause = doubling(_FIRST_PAUSE, failures, _LONGEST_PAUSE).total_seconds()
-            _log.error("child.ended", child=command.name, code=code, again_in=pause)
+            _log.error("child.exited", child=command.name, code=code, restart_in=pause)
             await asyncio.sleep(pause)
 
     async def _run(self, command: Command) -> int:
-        """One life of a child; cancelled, it ends the child first."""
+        """Runs a child until it ends; on cancellation the child is stopped first."""
         process = await asyncio.create_subprocess_exec(
             *_guarded(command.argv),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,  # ours is for our own data; what a child logs comes by stderr
-            start_new_session=True,  # Ctrl-C is for this process; it tells the children in order
+            stdout=subprocess.DEVNULL,  # stdout is for this command's output; children log to stderr
+            start_new_session=True,  # Ctrl-C goes to this process, which stops the children in order
             env={**os.environ, **command.env, PARENT: str(os.getpid())},
         )
         self.pids[command.name] = process.pid
@@ -88,12 +88,12 @@ class Supervisor:
 
 def _guarded(argv: tuple[str, ...]) -> tuple[str, ...]:
     if sys.platform != "linux":
-        return argv  # `opilio` itself watches for its parent there
+        return argv  # there `opilio` itself polls for its parent
     return (sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *argv)
 
 
 async def _end(process: asyncio.subprocess.Process, grace: float) -> None:
-    """Asks, waits, insists."""
+    """Terminates, waits, then kills."""
     if process.returncode is not None:
         return
     process.terminate()

@@ -1,4 +1,4 @@
-"""`opilio up`: everything in one process tree, on an embedded PostgreSQL."""
+"""`opilio up`: every role in one process tree, on an embedded PostgreSQL."""
 
 import asyncio
 import os
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 FIRST_BOT = "first-bot"
 _log = structlog.get_logger(__name__)
-_GLANCE_SECONDS = 1.0
-_KNOCK_SECONDS = 0.05
-_MOST_DEATHS = 3
+_POSTGRES_POLL_SECONDS = 1.0
+_READY_POLL_SECONDS = 0.05
+_MOST_API_EXITS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What a person needs to begin."""
+    """What the start message shows."""
 
     url: str
     login_url: str | None
@@ -89,7 +89,7 @@ async def _start_demo(settings: Settings, database: Database, supervisor: Superv
         supervisor.start(command)
 
 
-# ── the parts of the tree ────────────────────────────────────────────────────────────────────────
+# ── processes ────────────────────────────────────────────────────────────────────────
 
 
 def _commands(settings: Settings, database_url: str) -> list[Command]:
@@ -100,8 +100,8 @@ def _commands(settings: Settings, database_url: str) -> list[Command]:
         "OPILIO_HOST": settings.host,
         "OPILIO_PORT": str(settings.port),
         "OPILIO_API_WORKERS": "1",
-        "OPILIO_METRICS_PORT": "0",  # the API tells for all
-        # A newcomer's screen is for the newcomer; who wants to see more says so.
+        "OPILIO_METRICS_PORT": "0",  # the API serves the metrics of all processes
+        # The terminal shows the start message only, unless a log level is set.
         "OPILIO_LOG_LEVEL": settings.log_level if "log_level" in settings.model_fields_set else "warning",
     }
     run = (sys.executable, "-m", "opilio", "run")
@@ -111,7 +111,7 @@ def _commands(settings: Settings, database_url: str) -> list[Command]:
 
 @asynccontextmanager
 async def _postgres(settings: Settings) -> AsyncIterator[str]:
-    """The embedded server, started again if somebody kills it; or the external one, as it is."""
+    """The embedded server, restarted if it ends; or the configured one."""
     if settings.database_url is not None:
         yield settings.database_url
         return
@@ -127,7 +127,7 @@ async def _postgres(settings: Settings) -> AsyncIterator[str]:
 
 
 async def _upgrade(database_url: str) -> None:
-    """In a process of its own: what migrations load would stay in this one's memory for good."""
+    """In a process of its own: Alembic would stay in the memory of this one."""
     if await migrate.is_current(database_url):
         return
     process = await asyncio.create_subprocess_exec(
@@ -139,37 +139,37 @@ async def _upgrade(database_url: str) -> None:
     _, said = await process.communicate()
     if process.returncode:
         raise Unavailable(
-            said.decode().strip() or "The schema could not be upgraded; `opilio db upgrade` tells why."
+            said.decode().strip() or "The schema could not be upgraded; run `opilio db upgrade` to see why."
         )
 
 
 async def _keep_alive(server: EmbeddedPostgres) -> None:
     while True:
-        await asyncio.sleep(_GLANCE_SECONDS)
+        await asyncio.sleep(_POSTGRES_POLL_SECONDS)
         if server.running:
             continue
-        _log.error("postgres.gone", directory=str(server.directory))
+        _log.error("postgres.exited", directory=str(server.directory))
         try:
             await asyncio.to_thread(server.start)
         except Unavailable as error:
-            _log.error("postgres.not_back", error=str(error))
+            _log.error("postgres.restart_failed", error=str(error))
         else:
-            _log.warning("postgres.back", pid=server.pid)
+            _log.warning("postgres.restarted", pid=server.pid)
 
 
 # ── ready ────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def _ready_or_stopped(settings: Settings, supervisor: Supervisor, stop: asyncio.Event) -> bool:
-    """Waits for the API to say that it is ready; a tree that cannot stand says so."""
+    """Waits until the API is ready; raises if it keeps exiting."""
     while not await _answers(settings.host, settings.port):
         if stop.is_set():
             return False
-        if supervisor.deaths["api"] >= _MOST_DEATHS:
+        if supervisor.deaths["api"] >= _MOST_API_EXITS:
             raise Unavailable(
-                "The API does not stay up; what it said is above. `opilio doctor` may tell why."
+                "The API keeps exiting; its log is above. Run `opilio doctor` to find the cause."
             )
-        await asyncio.sleep(_KNOCK_SECONDS)
+        await asyncio.sleep(_READY_POLL_SECONDS)
     return True
 
 
@@ -196,7 +196,7 @@ async def _ready(settings: Settings, database: Database) -> Ready:
 
 
 async def _first_token(credentials: "Credentials", file: Path) -> str | None:
-    """A token to begin with, the same at every start; none once it was revoked."""
+    """The token of the first bot, the same at every start; None once it was revoked."""
     secret = _kept(file)
     if secret is None:
         _, secret = await credentials.new_bot_token(FIRST_BOT)

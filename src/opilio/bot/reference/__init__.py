@@ -1,4 +1,4 @@
-"""The bot that ships with Opilio: fetches politely and safely, reads pages by rules or by their own data."""
+"""The reference bot: fetches pages within robots.txt and allowed addresses, and extracts values from them."""
 
 from opilio.bot.reference.crawler import ReferenceCrawler
 from opilio.bot.reference.options import Options

@@ -1,4 +1,4 @@
-"""Pages that need JavaScript: Playwright on an installed Chromium, all of its traffic through our guard."""
+"""Renders pages that need JavaScript: Playwright with an installed Chromium, through a proxy that checks addresses."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from playwright.async_api import TimeoutError as StillBusy
 
 from opilio.bot.error_codes import of_status
 from opilio.bot.errors import CrawlError
-from opilio.bot.reference.browser_proxy import GuardingProxy
+from opilio.bot.reference.browser_proxy import BrowserProxy
 from opilio.bot.reference.fetch import Check, Page, checked_url
 from opilio.bot.reference.options import CrawlConfig, Options
 from opilio.contracts.codes import ErrorCode
@@ -24,7 +24,7 @@ _FLAGS = [
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
-    # Chromium would go around the proxy for loopback, and around TCP with QUIC and WebRTC.
+    # Chromium would bypass the proxy for loopback, and TCP with QUIC and WebRTC.
     "--proxy-bypass-list=<-loopback>",
     "--disable-quic",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
@@ -38,17 +38,17 @@ _REASONS = {
     "TIMED_OUT": ErrorCode.TIMEOUT,
     "Timeout": ErrorCode.TIMEOUT,
 }
-# After the page has loaded, scripts get this long to fetch and draw what they show.
+# How long scripts may go on loading after the page has loaded.
 _SETTLE_SECONDS = 5.0
 
 
 class Browser:
-    """One browser for all jobs, started with the first; each job gets a context of its own."""
+    """One browser for all jobs, started with the first; each job gets its own context."""
 
     def __init__(self, options: Options, check: Check) -> None:
         self._options = options
         self._check = check
-        self._proxy = GuardingProxy(options.allow)
+        self._proxy = BrowserProxy(options.allow)
         self._pages = asyncio.Semaphore(options.pages_at_once)
         self._starting = asyncio.Lock()
         self._stack = contextlib.AsyncExitStack()
@@ -85,11 +85,11 @@ class Browser:
         return Page(page.url, body, "text/html; charset=utf-8")
 
     def _explained(self, url: str, answers: list[Any], error: Exception) -> Exception:
-        """Why the browser could not go there: our own refusal, the host's answer, or what it says itself."""
+        """Why the page did not load: refused by our proxy, the host's answer, or the browser's error."""
         if (reason := self._proxy.reason(url)) is not None:
             return reason
         if answers and answers[-1].status >= 400:
-            # Chromium calls an error without a body a failure of its own.
+            # Chromium reports an error status without a body as its own failure.
             return self._refused(url, answers[-1])
         text = str(error).splitlines()[0]
         for words, code in _REASONS.items():
@@ -124,7 +124,7 @@ class Browser:
             await context.close()
 
     async def _decide(self, route: Any) -> None:
-        """Pictures are not needed; a navigation goes where robots.txt lets it."""
+        """Blocks images, media and fonts, and navigation that robots.txt forbids."""
         request = route.request
         if request.resource_type in _NOT_NEEDED or not request.url.startswith(("http://", "https://")):
             await route.abort()
@@ -144,7 +144,7 @@ class Browser:
             return self._browser
 
     async def _start(self) -> Any:
-        """A browser, its driver and our proxy; what is left of a browser that died goes first."""
+        """Starts the proxy, the driver and the browser; closes what a crashed browser left."""
         await self._stack.aclose()
         address = await self._stack.enter_async_context(self._proxy.serving())
         playwright = await self._stack.enter_async_context(async_playwright())
@@ -156,7 +156,7 @@ class Browser:
 
 
 async def _settled(page: BrowserPage) -> None:
-    """Until the network is quiet; a page that never is has had its time."""
+    """Waits until the network is idle, for a few seconds at most."""
     with contextlib.suppress(StillBusy):
         await page.wait_for_load_state("networkidle", timeout=_SETTLE_SECONDS * 1000)
 

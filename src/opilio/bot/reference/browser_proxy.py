@@ -1,4 +1,4 @@
-"""A forward proxy on loopback that connects to permitted addresses only: the browser's way out."""
+"""A forward proxy on loopback for the browser; it connects to permitted addresses only."""
 
 import asyncio
 import contextlib
@@ -15,15 +15,15 @@ _DEFAULT_PORT = {"http": 80, "https": 443}
 _HOP_BY_HOP = ("proxy-", "connection:")
 
 
-class GuardingProxy:
-    """Knows CONNECT and plain GETs; remembers why it refused, for the browser's own words say nothing."""
+class BrowserProxy:
+    """Supports CONNECT and plain requests; keeps why a connection failed, because the browser does not say."""
 
     def __init__(self, allow: AllowList) -> None:
         self._allow = allow
         self._reasons: OrderedDict[tuple[str, int], Exception] = OrderedDict()
 
     def reason(self, url: str) -> Exception | None:
-        """Why the host of this address could not be reached just now, if that was so."""
+        """Why the last connection to the host of this URL failed, if it did."""
         parts = urlsplit(url)
         port = parts.port or _DEFAULT_PORT.get(parts.scheme, 0)
         return self._reasons.pop((parts.hostname or "", port), None)
@@ -39,7 +39,7 @@ class GuardingProxy:
             try:
                 await self._serve(reader, writer)
             except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-                # The browser left, or sent what is no request: there is nobody to answer.
+                # The browser left, or sent no request: there is nobody to answer.
                 writer.transport.abort()
             except asyncio.CancelledError:
                 # Only the end of `serving` cancels.
@@ -93,7 +93,7 @@ class GuardingProxy:
 
 
 def _own_head(request_line: str, head: str) -> bytes:
-    """The request as the host expects it; one request a connection keeps the piping simple."""
+    """The request as the host expects it; one request per connection, so that bytes can be copied unread."""
     lines = [line for line in head.split("\r\n")[1:] if line and not line.lower().startswith(_HOP_BY_HOP)]
     return "\r\n".join([request_line, *lines, "Connection: close", "", ""]).encode("latin-1")
 
@@ -106,7 +106,7 @@ async def _pipe_both(
 ) -> None:
     ways = [asyncio.ensure_future(_pipe(reader, away)), asyncio.ensure_future(_pipe(there, writer))]
     try:
-        # When one side is done, what the other still had to say was for it.
+        # When one direction ends, the other has no receiver any more.
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for way in ways:

@@ -1,4 +1,4 @@
-"""The crawl itself: fetch or render, then read."""
+"""Crawls one job: fetches or renders the page, then extracts values."""
 
 import asyncio
 import os
@@ -33,14 +33,14 @@ class ReferenceCrawler:
             transport=GuardedTransport(self._options.allow),
             headers={"user-agent": self._options.user_agent},
             timeout=httpx2.Timeout(self._options.timeout_seconds),
-            # Cookies live for one fetch (the fetcher keeps those): no job sees another's.
+            # No cookies here: the fetcher keeps them for one fetch, so that jobs do not share them.
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
             trust_env=False,
         )
         self._robots = Robots(self._client)
         self._fetcher = Fetcher(self._client)
         self._browser = _browser(self._options, self._robots) if self._options.browser else None
-        # Reading pages is work for the processor: more at once than it has cores only costs memory.
+        # Extraction is CPU-bound: more at once than cores only costs memory.
         self._readers = asyncio.Semaphore(os.cpu_count() or 1)
 
     async def __aenter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""One page over HTTP: redirects followed by hand, bytes and seconds limited, every hop checked."""
+"""Fetches one page over HTTP, with limits on size and time; every redirect is checked."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ _ACCEPT = {
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What the host answered; `url` is where the redirects ended."""
+    """A fetched page; `url` is the one after redirects."""
 
     url: str
     body: bytes
@@ -33,13 +33,13 @@ class Page:
 
 
 class Fetcher:
-    """Fetches with one pool of connections for all jobs; cookies live for one fetch."""
+    """Fetches with one connection pool for all jobs; cookies are kept for one fetch."""
 
     def __init__(self, client: httpx2.AsyncClient) -> None:
         self._client = client
 
     async def fetch(self, url: str, config: CrawlConfig, check: Check) -> Page:
-        """`check` is asked before each hop and raises if the bot may not go there."""
+        """`check` is called before each request and raises if the bot may not fetch the URL."""
         async with asyncio.timeout(config.timeout_seconds):
             cookies, headers = httpx2.Cookies(), {**_ACCEPT, **config.headers}
             address = checked_url(url)
@@ -64,15 +64,15 @@ class Fetcher:
 
 
 def checked_url(url: str) -> httpx2.URL:
-    """An address that a bot may ask for at all: http or https, with a host, without credentials."""
+    """A URL that a bot may fetch: http or https, with a host, without credentials."""
     try:
         parsed = httpx2.URL(url)
     except httpx2.InvalidURL as error:
-        raise CrawlError(ErrorCode.INVALID_URL, f"{url!r} is no address: {error}") from error
+        raise CrawlError(ErrorCode.INVALID_URL, f"{url!r} is not a URL: {error}") from error
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise CrawlError(ErrorCode.INVALID_URL, f"{url!r} is no http or https address")
+        raise CrawlError(ErrorCode.INVALID_URL, f"{url!r} is not an http or https URL")
     if parsed.userinfo:
-        raise CrawlError(ErrorCode.INVALID_URL, "an address may not carry credentials")
+        raise CrawlError(ErrorCode.INVALID_URL, "the URL must not contain credentials")
     return parsed
 
 
@@ -82,12 +82,12 @@ async def _page(response: httpx2.Response, max_bytes: int) -> Page:
         raise CrawlError(failed.code, failed.message, retry_after=failed.retry_after)
     content_type = response.headers.get("content-type")
     if content_type and not content_type.strip().lower().startswith(_READABLE):
-        raise CrawlError(ErrorCode.MEDIA_FORMAT_ERROR, f"the host sent {content_type}, which is no page")
+        raise CrawlError(ErrorCode.MEDIA_FORMAT_ERROR, f"the host sent {content_type}, which is not a page")
     return Page(str(response.url), await read_limited(response, max_bytes), content_type)
 
 
 async def read_limited(response: httpx2.Response, max_bytes: int) -> bytes:
-    """The body, decompressed; stops reading as soon as it is too large, whatever its headers promised."""
+    """The decompressed body; stops reading as soon as it is too large."""
     body = bytearray()
     async for chunk in response.aiter_bytes():
         body += chunk

@@ -1,4 +1,4 @@
-"""Where the installed Chromium is."""
+"""Finds an installed Chromium."""
 
 import importlib.util
 import shutil
@@ -11,7 +11,7 @@ _MAC = "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"
 
 
 def find_browser(path: str | None = None) -> str | None:
-    """The given Chromium, or one that is installed; None where there is none, or no Playwright to drive it."""
+    """The given Chromium, or an installed one; None if there is none, or no Playwright."""
     if importlib.util.find_spec("playwright") is None:
         return None
     if path is not None:
@@ -20,13 +20,13 @@ def find_browser(path: str | None = None) -> str | None:
 
 
 def required_browser(path: str | None = None) -> str:
-    """As `find_browser`, but `Misconfigured` with what to do about it."""
+    """Like `find_browser`, but raises `Misconfigured` with what to do."""
     if (found := find_browser(path)) is not None:
         return found
     if importlib.util.find_spec("playwright") is None:
         raise Misconfigured("Playwright is missing: pip install 'opilio[bot,browser]'")
     where = f"at {path}" if path else "on this machine"
-    raise Misconfigured(f"there is no Chromium {where}; install one, or name it with --browser PATH")
+    raise Misconfigured(f"no Chromium found {where}; install it, or give its path with --browser PATH")
 
 
 def _program(name: str) -> str | None:

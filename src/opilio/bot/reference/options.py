@@ -1,4 +1,4 @@
-"""What the reference bot is told: by its operator once, by each job's `crawl_config` anew. No I/O."""
+"""Options of the reference bot, and the `crawl_config` of a job. No I/O."""
 
 import re
 from dataclasses import dataclass, field
@@ -12,13 +12,13 @@ from opilio.net.allowed_addresses import AllowList
 AGENT = "OpilioBot"
 _USER_AGENT = f"Mozilla/5.0 (compatible; {AGENT}/1)"
 _LONGEST_SECONDS = 300.0
-# These belong to the connection, not to the one who asks.
+# Headers of the connection, which a job cannot set.
 _NOT_SETTABLE = {"host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer"}
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How this bot fetches, whatever the job says."""
+    """How this bot fetches, for all jobs."""
 
     allow: AllowList = field(default_factory=AllowList)
     user_agent: str = _USER_AGENT
@@ -30,7 +30,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class CrawlConfig:
-    """One job's `crawl_config`, checked; keys that this bot does not know are other bots' business."""
+    """The checked `crawl_config` of a job; unknown keys are ignored, other bots may use them."""
 
     headers: dict[str, str] = field(default_factory=dict)
     js_required: bool = False
@@ -83,5 +83,5 @@ def _bounded(config: dict[str, Any], key: str, default: float, most: float) -> f
 
 
 def _wrong(message: str) -> CrawlError:
-    # Trying again cannot repair a policy, so it gets a code that is final.
+    # A retry cannot repair a policy, so the code is one that is not retried.
     return CrawlError(ErrorCode.PARSE_ERROR, f"crawl_config: {message}")

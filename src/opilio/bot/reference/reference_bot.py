@@ -1,4 +1,4 @@
-"""The reference crawler as a bot."""
+"""Builds the reference bot."""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence

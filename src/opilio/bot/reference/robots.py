@@ -1,4 +1,4 @@
-"""robots.txt: asked for once an origin and hour, obeyed on every hop (RFC 9309)."""
+"""robots.txt (RFC 9309): fetched once per origin and hour, checked for every request."""
 
 import asyncio
 import time
@@ -15,7 +15,7 @@ from opilio.bot.reference.options import AGENT
 from opilio.contracts.codes import ErrorCode
 
 _KEPT_SECONDS = 3600.0
-# A host whose robots.txt cannot be had is not hammered for it, and not forgotten for an hour either.
+# After a failure robots.txt is fetched again sooner.
 _KEPT_AFTER_FAILURE = 60.0
 _MOST_ORIGINS = 10_000
 _MOST_BYTES = 512 * 1024
@@ -30,31 +30,31 @@ class _Kept:
 
 
 class Robots:
-    """Says whether this bot may fetch an address; rules are kept and asked for once at a time."""
+    """Checks URLs against robots.txt; the rules are cached."""
 
     def __init__(self, client: httpx2.AsyncClient) -> None:
         self._client = client
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
     async def check(self, url: str) -> None:
-        """Raises a `CrawlError` where robots.txt forbids the address."""
+        """Raises a `CrawlError` if robots.txt forbids the URL."""
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}".lower()
         rules = await self._rules(origin)
         if rules is not None and not rules.can_fetch(url, AGENT):
-            raise CrawlError(ErrorCode.CONTENT_UNAVAILABLE, f"robots.txt of {origin} forbids this address")
+            raise CrawlError(ErrorCode.CONTENT_UNAVAILABLE, f"robots.txt of {origin} forbids this URL")
 
     async def _rules(self, origin: str) -> Protego | None:
         kept = self._kept.get(origin)
         if kept is None or time.monotonic() >= kept.until or kept.rules.cancelled():
             kept = _Kept(asyncio.create_task(self._fetched(origin)), time.monotonic() + _KEPT_SECONDS)
-            # Whoever waited may have given up: that nobody takes the error is no news then.
+            # Everybody who waited may have given up: the error must not be logged as unhandled.
             kept.rules.add_done_callback(lambda task: task.cancelled() or task.exception())
             self._kept[origin] = kept
             if len(self._kept) > _MOST_ORIGINS:
                 self._kept.popitem(last=False)
         try:
-            # Shielded: a job that gives up must not take the answer from the others that wait for it.
+            # Shielded: a job that gives up must not cancel the fetch for the others.
             return await asyncio.shield(kept.rules)
         except Exception:
             self._kept[origin] = _Kept(kept.rules, min(kept.until, time.monotonic() + _KEPT_AFTER_FAILURE))
@@ -65,7 +65,7 @@ class Robots:
             return await self._fetch(origin)
 
     async def _fetch(self, origin: str) -> Protego | None:
-        """The rules, or None where everything is allowed; a host in trouble forbids for the moment."""
+        """The rules; None if everything is allowed. Errors of the server forbid crawling for now."""
         address = httpx2.URL(f"{origin}/robots.txt")
         for _ in range(_MOST_REDIRECTS + 1):
             async with self._client.stream("GET", address, follow_redirects=False) as response:
@@ -84,6 +84,6 @@ async def _text(response: httpx2.Response) -> str:
     try:
         body = await read_limited(response, _MOST_BYTES)
     except CrawlError:
-        # Longer than the standard asks anybody to read: the rest does not count, nor does a part of it.
+        # Larger than the 500 KiB that RFC 9309 asks crawlers to read: ignored.
         return ""
     return body.decode("utf-8", "replace")

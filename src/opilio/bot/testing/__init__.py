@@ -1,4 +1,4 @@
-"""A fake control plane for the tests of bot authors: real locks, tokens and errors, no database.
+"""A fake control plane for tests of bots: real locks, tokens and errors, no database.
 
 plane = FakeControlPlane()
 job = plane.add("https://shop.example/1")

@@ -34,7 +34,7 @@ _MOST_BODY_BYTES = 10 * 1024 * 1024
 
 @dataclass(slots=True)
 class _Fault:
-    """What goes wrong with the next requests to an endpoint."""
+    """A fault for the next requests to an endpoint."""
 
     endpoint: str
     status: int | None
@@ -44,10 +44,10 @@ class _Fault:
 
 
 class FakeControlPlane:
-    """Hands out the jobs you add and keeps what bots hand in; every refusal is the real one's.
+    """Gives out the jobs you add and keeps what bots submit; refusals are those of the real server.
 
-    Faults for the unlucky day: `fail_next("submit", 503, retry_after=1)`, `lose_reply("submit")` (the work is
-    done, the answer lost), `away = True` (nobody answers), `skip(seconds)` (locks run out), `revoke(token)`.
+    Faults: `fail_next("submit", 503, retry_after=1)`, `lose_reply("submit")` (the request is carried out, the answer
+    lost), `away = True` (no answer), `skip(seconds)` (locks expire), `revoke(token)`.
     """
 
     server = "http://control-plane.test"
@@ -67,7 +67,7 @@ class FakeControlPlane:
             "release": self._release,
         }
 
-    # -- what a test prepares and looks at -------------------------------------------------------
+    # -- for tests -------------------------------------------------------
 
     def token(self, bot_id: str) -> str:
         """A token for this bot; several may be valid at once."""
@@ -114,7 +114,7 @@ class FakeControlPlane:
         return list(self._table.open.values())
 
     def skip(self, seconds: float) -> None:
-        """Moves the clock on: locks that ran out are seen as such at the next request."""
+        """Moves the clock forward; locks that expired are noticed at the next request."""
         self._table.skipped += timedelta(seconds=seconds)
 
     def fail_next(
@@ -123,19 +123,19 @@ class FakeControlPlane:
         self._faults.append(_Fault(endpoint, status, retry_after, times, after_work=False))
 
     def lose_reply(self, endpoint: str, *, times: int = 1) -> None:
-        """The request is carried out, its answer never arrives."""
+        """Carries out the next request, but loses its answer."""
         self._faults.append(_Fault(endpoint, None, None, times, after_work=True))
 
     async def until(self, condition: Callable[["FakeControlPlane"], bool], seconds: float = 30) -> None:
-        """Waits for something to become true; looked at after each request."""
+        """Waits until a condition is true; checked after each request."""
         async with asyncio.timeout(seconds):
             await self._changed_until(lambda: condition(self))
 
     async def settled(self, seconds: float = 30) -> None:
-        """Waits until every job has reached its end."""
+        """Waits until every job is finished."""
         await self.until(lambda plane: all(job.final for job in plane.jobs), seconds)
 
-    # -- how bots reach it -----------------------------------------------------------------------
+    # -- for bots -----------------------------------------------------------------------
 
     @property
     def transport(self) -> httpx2.AsyncBaseTransport:
@@ -287,5 +287,5 @@ def _fault_reply(fault: _Fault) -> Reply:
     code = {401: "unauthorized", 403: "forbidden", 429: "rate_limited", 413: "payload_too_large"}.get(
         fault.status, "unavailable"
     )
-    body = Failure(ErrorBody(code, "a fault that the test asked for"))
+    body = Failure(ErrorBody(code, "a fault set by the test"))
     return Reply(fault.status, msgspec.json.encode(body), headers)

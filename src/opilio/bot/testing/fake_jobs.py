@@ -33,7 +33,7 @@ _LONGEST_LOCK = 10
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class FakeJob:
-    """One job, open for a test to look at; `outcome` is what the bot handed in last."""
+    """One job, readable by tests; `outcome` is the last submit."""
 
     url: str
     queue: str
@@ -84,11 +84,11 @@ class FakeJob:
 
 
 class JobTable:
-    """All jobs and the clock; the clock moves by itself and, in a test, by `skip`."""
+    """All jobs and the clock, which tests move with `skip`."""
 
     def __init__(self) -> None:
         self.jobs: dict[UUID, FakeJob] = {}
-        # Waiting and held apart, so that thousands of finished jobs cost a pull nothing.
+        # Unfinished jobs, so that thousands of finished ones do not slow down a pull.
         self.open: dict[UUID, FakeJob] = {}
         self.skipped = timedelta()
 
@@ -99,7 +99,7 @@ class JobTable:
         self.jobs[job.job_id] = self.open[job.job_id] = job
 
     def pull(self, request: PullRequest) -> tuple[list[FakeJob], int]:
-        """Locks what fits for the bot, and counts what fits but is held."""
+        """Locks matching jobs for the bot, and counts matching jobs that other bots hold."""
         self._expire()
         fitting = list(self._fitting(request))
         pending = [job for job in fitting if job.status == "pending"]
@@ -186,14 +186,14 @@ class JobTable:
                 job_id=job.job_id,
                 retry_count=job.retry_count,
                 max_retries=job.max_retries,
-                message="will be tried again",
+                message="will be retried",
             )
         self._free(job, "failed")
         return FailedAnswer(
             job_id=job.job_id,
             retry_count=job.retry_count,
             max_retries=job.max_retries,
-            message="failed for good",
+            message="no retries left",
             policy_next_run=self.now() + timedelta(minutes=5),
         )
 
@@ -207,15 +207,15 @@ class JobTable:
     def _check_holder(
         self, job: FakeJob, bot_id: str, token: UUID | None, late: Outcome | None = None
     ) -> None:
-        """Refuses who does not hold the lock, in the order of the specification."""
+        """Refuses a bot that does not hold the lock, with the same precedence as the server."""
         if job.status == "locked" and job.locked_by != bot_id and token != job.lock_token:
-            code, message = "not_assigned", "the job is held by another bot"
+            code, message = "not_assigned", "the job is locked by another bot"
         elif job.status == "locked" and job.locked_by == bot_id and token in (None, job.lock_token):
             return
         elif job.status in ("done", "failed"):
-            code, message = "invalid_state", f"the job is {job.status} already"
+            code, message = "invalid_state", f"the job is already {job.status}"
         else:
-            code, message = "lock_expired", "the lock has run out"
+            code, message = "lock_expired", "the lock has expired"
         if late is not None:
             job.late.append(late)
         raise refusal(code, message)

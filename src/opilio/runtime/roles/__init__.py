@@ -1,4 +1,4 @@
-"""Roles: what a process can be. Each is a module with `async def serve(opilio, stop)`."""
+"""The roles of a process; each is a module with `async def serve(opilio, stop)`."""
 
 from importlib.util import find_spec
 

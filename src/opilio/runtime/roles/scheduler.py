@@ -1,4 +1,4 @@
-"""The scheduler role: what must happen without anybody asking for it."""
+"""The scheduler role: creates due jobs, expires locks, and cleans up."""
 
 import asyncio
 
@@ -27,7 +27,7 @@ def scheduler_loops(opilio: Opilio) -> list[Loop]:
 
 
 class Rounds:
-    """One round of each; all of them are safe beside any number of other schedulers."""
+    """One round of each loop; any number of schedulers may run them at the same time."""
 
     def __init__(self, opilio: Opilio) -> None:
         self._opilio = opilio
@@ -63,7 +63,7 @@ class Rounds:
         return {}
 
     def alone(self, name: str, work: Work) -> Work:
-        """What looks at whole tables is done by one scheduler at a time; the others skip that round."""
+        """Work that reads whole tables is done by one scheduler at a time; the others skip the round."""
 
         async def guarded() -> Counts:
             async with self._opilio.database.session() as session:

@@ -17,7 +17,7 @@ from litestar import Response
 from litestar.response import Stream
 
 from opilio.insights.dashboard import Figures, Pulse, Watched
-from opilio.runtime.dependencies import Watch
+from opilio.runtime.dependencies import DependencyWatch
 from opilio.web.dashboard.i18n import Words
 from opilio.web.dashboard.page import Site, Visit, uuid_of
 from opilio.web.dashboard.problems import problems
@@ -89,9 +89,11 @@ class Viewer:
 class Live:
     """One per process; looks only while somebody watches."""
 
-    def __init__(self, figures: Figures, outside: Watch | None = None, *, tick: float = _TICK) -> None:
+    def __init__(
+        self, figures: Figures, outside: DependencyWatch | None = None, *, tick: float = _TICK
+    ) -> None:
         self._figures = figures
-        self._outside = outside or Watch([])
+        self._outside = outside or DependencyWatch([])
         self._tick = tick
         self._viewers: set[Viewer] = set()
         self._task: asyncio.Task[None] | None = None

@@ -10,7 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 
 from opilio.insights.rollup import Rollup
 from opilio.runtime.bootstrap import Opilio
-from opilio.runtime.dependencies import Watch, dependencies
+from opilio.runtime.dependencies import DependencyWatch, dependencies
 from opilio.web.dashboard.analytics import ANALYTICS
 from opilio.web.dashboard.bots import BOTS
 from opilio.web.dashboard.bulk import BULK
@@ -58,7 +58,7 @@ def dashboard_routes() -> list[HTTPRouteHandler]:
 @asynccontextmanager
 async def serve_dashboard(app: Litestar, opilio: Opilio) -> AsyncIterator[None]:
     """The shared live stream, and the keeper of the minute's figures."""
-    live = Live(opilio.figures, Watch(dependencies(opilio.settings)))
+    live = Live(opilio.figures, DependencyWatch(dependencies(opilio.settings)))
     app.state.live = live
     app.state.recent = Recent()
     rollup = asyncio.create_task(Rollup(opilio.database).run())

@@ -6,12 +6,22 @@ from babel.messages.catalog import Catalog
 from babel.messages.extract import extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
-WEB = Path(__file__).parents[1] / "src" / "opilio" / "web"
-LOCALES = WEB / "dashboard" / "locale"
-KEYWORDS = {"_": None, "gettext": None, "say": None, "sentence": None, "counted": (1, 2), "ngettext": (1, 2)}
-METHODS = [("dashboard/**.py", "python"), ("templates/**.html", "jinja2")]
+SOURCE = Path(__file__).parents[1] / "src" / "opilio"
+LOCALES = SOURCE / "web" / "dashboard" / "locale"
+# Which argument is the text: errors and the answers to "why?" are written as templates where they arise.
+KEYWORDS: dict[str, tuple[int, ...] | None] = {
+    "_": None,
+    "gettext": None,
+    "ngettext": (1, 2),
+    "Refused": (2,),
+    "Invalid": (2,),
+    "NotFound": None,
+    "Conflict": None,
+    "template": None,
+}
+METHODS = [("bot/**.py", "ignore"), ("web/templates/**.html", "jinja2"), ("**.py", "python")]
 OPTIONS = {
-    "templates/**.html": {
+    "web/templates/**.html": {
         "extensions": "jinja2.ext.i18n,jinja2.ext.do",
         "trim_blocks": "true",
         "silent": "false",
@@ -22,7 +32,7 @@ OPTIONS = {
 def texts() -> Catalog:
     """Every text that a person may read."""
     catalog = Catalog(project="Opilio", fuzzy=False)
-    for file, _line, message, _comments, _context in extract_from_dir(WEB, METHODS, OPTIONS, KEYWORDS):
+    for file, _line, message, _comments, _context in extract_from_dir(SOURCE, METHODS, OPTIONS, KEYWORDS):
         catalog.add(message, locations=[(file, 0)])
     return catalog
 

@@ -115,9 +115,9 @@ async def admin(page: Page, opilio: Opilio) -> Page:
 async def log_in(page: Page, opilio: Opilio, name: str, role: str) -> None:
     secret = await opilio.operators.invite(name, role)
     await page.goto(f"/login/{secret}")
-    await page.get_by_label("Password").fill(PASSWORD)
-    await page.get_by_label("Once more").fill(PASSWORD)
-    await page.get_by_role("button", name="Start").click()
+    await page.get_by_label("Password", exact=True).fill(PASSWORD)
+    await page.get_by_label("Repeat password").fill(PASSWORD)
+    await page.get_by_role("button", name="Set password").click()
     await page.wait_for_url("**/")
 
 

@@ -77,7 +77,7 @@ async def finished(opilio: Opilio, project_id: str, seconds: float = 60) -> None
     async with asyncio.timeout(seconds):
         while (await opilio.project_insights.project(project_id)).status != "DONE":
             await asyncio.sleep(0.1)
-        while (await opilio.figures.pulse()).outbox:
+        while (await opilio.figures.system_status()).outbox:
             await asyncio.sleep(0.1)
 
 

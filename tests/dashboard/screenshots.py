@@ -78,5 +78,5 @@ async def shoot(page: Page, path: str, file: Path) -> None:
     await expect(page.locator("#live-marker")).to_have_attribute("data-state", "live")
     for chart in await page.locator("[data-chart]").all():
         await expect(chart).to_have_attribute("data-drawn", "yes")
-    await expect(page.locator("[data-renew]", has_text="Counting…")).to_have_count(0)
+    await expect(page.locator("[data-renew]", has_text="Loading…")).to_have_count(0)
     await page.screenshot(path=file, full_page=True)

@@ -10,7 +10,7 @@ from opilio.contracts.projects import ProjectInput
 from opilio.runtime.bootstrap import Opilio
 from opilio.web.dashboard.analytics import voices
 from opilio.web.dashboard.render import web_link
-from opilio.web.dashboard.single_flight import Recent
+from opilio.web.dashboard.single_flight import SingleFlight
 from tests.dashboard.listening import EvilPlatform, fill_projects, finished, listening
 from tests.dashboard.test_safety import EVIL, hacked
 
@@ -33,7 +33,7 @@ async def test_from_the_list_to_the_figures(admin: Page, opilio: Opilio) -> None
 async def test_a_filter_is_an_address_and_means_the_same_everywhere(admin: Page, opilio: Opilio) -> None:
     await fill_projects(opilio)
     await admin.goto("/analytics/tea")
-    await admin.get_by_label("Every feeling").select_option("negative")
+    await admin.get_by_label("All sentiments").select_option("negative")
     await admin.wait_for_url("**/analytics/tea?*sentiment=negative*")
     shown = await opilio.analytics.summary("tea")
     negative = shown.sentiments["negative"]
@@ -41,7 +41,7 @@ async def test_a_filter_is_an_address_and_means_the_same_everywhere(admin: Page,
     await expect(admin.locator(".post .badge.good")).to_have_count(0)
     await admin.locator("#words a").first.click()
     await expect(admin.get_by_label("Keyword")).not_to_have_value("")
-    await expect(admin.get_by_label("Every feeling")).to_have_value("negative")
+    await expect(admin.get_by_label("All sentiments")).to_have_value("negative")
 
 
 async def test_twins_tell_what_the_page_shows(admin: Page, opilio: Opilio) -> None:
@@ -137,7 +137,7 @@ async def test_many_viewers_cost_one_question() -> None:
         asked.append(1)
         return len(asked)
 
-    recent = Recent(seconds=0.2)
+    recent = SingleFlight(seconds=0.2)
     assert await asyncio.gather(*(recent.get("a", find) for _ in range(5))) == [1] * 5
     assert await recent.get("a", find) == 1
     assert await recent.get("b", find) == 2
@@ -152,7 +152,7 @@ async def test_a_failure_is_not_kept() -> None:
     async def find() -> str:
         return "found"
 
-    recent = Recent()
+    recent = SingleFlight()
     with pytest.raises(OSError, match="away"):
         await recent.get("a", fail)
     assert await recent.get("a", find) == "found"

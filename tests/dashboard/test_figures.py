@@ -6,11 +6,11 @@ import pytest
 
 from opilio.contracts.policies import PolicyInput
 from opilio.crawl.job import TRANSITIONS, State
-from opilio.insights.dashboard import PolicyFilter, Pulse, QueueState, Span
+from opilio.insights.dashboard import PolicyFilter, QueueState, Span, SystemStatus
 from opilio.insights.rollup import Rollup
 from opilio.runtime.bootstrap import Opilio
 from opilio.web.dashboard.diagram import draw
-from opilio.web.dashboard.i18n import Words
+from opilio.web.dashboard.i18n import Locale
 from opilio.web.dashboard.problems import problems
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -31,7 +31,7 @@ async def test_a_minute_is_counted_once_however_often_it_is_counted(opilio: Opil
     rollup = Rollup(opilio.database)
     assert await rollup.run_once() == 24 * 60
     await rollup.run_once()
-    day, hour = (await opilio.figures.pulse()).day, (await opilio.figures.pulse()).hour
+    day, hour = (await opilio.figures.system_status()).day, (await opilio.figures.system_status()).hour
     assert (day.done, day.failed, day.expired) == (2, 1, 1)
     assert (hour.done, hour.failed, hour.expired) == (2, 1, 0)
     assert hour.mean_seconds == pytest.approx(70.6 / 3)
@@ -47,40 +47,42 @@ async def test_what_nobody_saw_is_not_made_up(opilio: Opilio) -> None:
     assert set(seen[:-1]) == {None}
 
 
-def quiet(**more: object) -> Pulse:
+def quiet(**more: object) -> SystemStatus:
     nothing = Span(done=0, failed=0, expired=0, crawls=0, seconds=0, minutes=60)
     fields = {
         "at": NOW, "pending": 0, "locked": 0, "exact": True, "overrun": 0, "due": 0, "oldest_due": 0, "oldest_waiting": 0,
         "bots_alive": 0, "bots": 0, "hosts_cooling": 0, "outbox": 0, "oldest_outbox": 0, "webhooks": 0, "dead_letters": 0, "projects": 0,
-        "any_policy": True, "last_minute": {}, "hour": nothing, "day": nothing, "queues": [], "cooling": [],
+        "any_policy": True, "last_minute": {}, "hour": nothing, "day": nothing, "queues": [], "cooling down": [],
         "troubled_webhooks": [], "error_codes": {},
     }  # fmt: skip
-    return Pulse(**(fields | more))
+    return SystemStatus(**(fields | more))
 
 
 def test_a_quiet_herd_has_no_problems() -> None:
-    assert problems(quiet(), Words("en")) == []
+    assert problems(quiet(), Locale("en")) == []
 
 
 def test_no_bot_in_words_in_both_languages() -> None:
     queue = QueueState(queue="js", waiting=40, bot_seen_at=NOW - timedelta(minutes=12))
-    pulse = quiet(queues=[queue])
-    assert problems(pulse, Words("en"))[0].text == "No bot with js for 12 min: 40 jobs wait"
-    assert problems(pulse, Words("vi"))[0].text == "Không có bot với js trong 12 phút: 40 công việc chờ"
+    system_status = quiet(queues=[queue])
+    assert problems(system_status, Locale("en"))[0].text == "No bot with js for 12 min: 40 jobs wait"
+    assert (
+        problems(system_status, Locale("vi"))[0].text == "Không có bot với js trong 12 phút: 40 công việc chờ"
+    )
 
 
 def test_a_few_failures_are_no_problem_and_many_are() -> None:
     few = Span(done=3, failed=2, expired=0, crawls=0, seconds=0, minutes=60)
     many = Span(done=50, failed=30, expired=20, crawls=0, seconds=0, minutes=60)
-    assert problems(quiet(hour=few), Words("en")) == []
-    [problem] = problems(quiet(hour=many, error_codes={"TIMEOUT": 30}), Words("en"))
+    assert problems(quiet(hour=few), Locale("en")) == []
+    [problem] = problems(quiet(hour=many, error_codes={"TIMEOUT": 30}), Locale("en"))
     assert problem.text == "50% of crawls failed in the last hour"
     assert "TIMEOUT (30)" in problem.detail
 
 
 def test_what_stops_work_comes_first() -> None:
-    pulse = quiet(outbox=5, oldest_outbox=300, due=9, oldest_due=600)
-    assert [problem.bad for problem in problems(pulse, Words("en"))] == [True, False]
+    system_status = quiet(outbox=5, oldest_outbox=300, due=9, oldest_due=600)
+    assert [problem.bad for problem in problems(system_status, Locale("en"))] == [True, False]
 
 
 def test_the_drawing_is_the_table() -> None:

@@ -20,8 +20,8 @@ async def test_watch_a_job_go_through_its_states(admin: Page, opilio: Opilio, bo
     [job] = await bot.pull()
     await expect(lit(admin, "locked")).to_be_visible()
     await expect(admin.locator("h1")).to_contain_text("running")
-    await expect(admin.get_by_role("button", name="Release the lock")).to_be_visible()
-    await expect(admin.get_by_text("Held by")).to_be_visible()
+    await expect(admin.get_by_role("button", name="Release lock")).to_be_visible()
+    await expect(admin.get_by_text("Bot")).to_be_visible()
     await bot.submit(job, success=True, price=9.5, currency="EUR", data={"id": 12345678901234567890})
     await expect(lit(admin, "done")).to_be_visible()
     await expect(admin.locator("#data")).to_contain_text("12345678901234567890")
@@ -31,7 +31,7 @@ async def test_reset_a_failed_job(admin: Page, opilio: Opilio, bot: Bot) -> None
     job = await failed(opilio, bot, "https://a.example/1")
     await admin.goto(f"/jobs/{job['job_id']}")
     await expect(lit(admin, "failed")).to_be_visible()
-    await admin.get_by_role("button", name="Reset").click()
+    await admin.get_by_role("button", name="Retry").click()
     await expect(lit(admin, "pending")).to_be_visible()
     await expect(admin.locator(".timeline-list li").last).to_contain_text("operator:admin")
 
@@ -55,7 +55,7 @@ async def test_bulk_reset_tells_what_can_and_what_cannot(admin: Page, opilio: Op
     await admin.get_by_role("button", name="Do it with all that match").click()
     await expect(admin.get_by_role("heading", name="Reset: 3 jobs")).to_be_visible()
     await expect(admin.get_by_text("1 cannot: they are")).to_be_visible()
-    await admin.get_by_role("button", name="Reset").click()
+    await admin.get_by_role("button", name="Retry").click()
     await expect(admin.get_by_role("status").filter(has_text="3 done, 1 refused")).to_be_visible()
     await expect(admin.get_by_text("the job is done; reset is possible for")).to_be_visible()
     assert len((await opilio.insights.jobs(status="pending")).items) == 3

@@ -15,9 +15,9 @@ from tests.dashboard.conftest import add_policy
 async def test_one_look_serves_every_viewer(opilio: Opilio) -> None:
     live = Live(opilio.figures, tick=30)
     with live.watching(Watched()) as one, live.watching(Watched()) as two, live.watching(Watched()) as three:
-        beats = [await asyncio.wait_for(viewer.next(), 5) for viewer in (one, two, three)]
+        snapshots = [await asyncio.wait_for(viewer.next(), 5) for viewer in (one, two, three)]
     assert live.looks == 1
-    assert len({id(beat) for beat, _ in beats}) == 1
+    assert len({id(snapshot) for snapshot, _ in snapshots}) == 1
     await live.close()
 
 
@@ -49,11 +49,11 @@ async def test_a_database_that_is_away_is_told(opilio: Opilio, monkeypatch: pyte
     async def away(_self: Figures) -> None:
         raise asyncpg.InterfaceError("connection is closed")
 
-    monkeypatch.setattr(Figures, "pulse", away)
+    monkeypatch.setattr(Figures, "system_status", away)
     live = Live(opilio.figures, tick=30)
     with live.watching(Watched()) as viewer:
-        beat, _ = await viewer.next()
-    assert (beat.pulse, beat.fault) == (None, "connection is closed")
+        snapshot, _ = await viewer.next()
+    assert (snapshot.system_status, snapshot.fault) == (None, "connection is closed")
     await live.close()
 
 

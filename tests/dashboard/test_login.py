@@ -9,7 +9,7 @@ from tests.dashboard.conftest import PASSWORD, log_in
 async def test_the_link_leads_to_a_live_overview(admin: Page) -> None:
     await expect(admin.get_by_role("heading", name="Overview")).to_be_visible()
     await expect(admin.locator("#live-marker")).to_have_text("Live")
-    await expect(admin.get_by_text("Nothing to crawl yet")).to_be_visible()
+    await expect(admin.get_by_text("No policies yet")).to_be_visible()
 
 
 async def test_after_the_password_one_is_where_one_wanted_to_go(page: Page, opilio: Opilio) -> None:
@@ -17,7 +17,7 @@ async def test_after_the_password_one_is_where_one_wanted_to_go(page: Page, opil
     await page.get_by_role("button", name="admin").click()
     await page.get_by_role("button", name="Log out").click()
     await page.goto("/jobs?status=failed")
-    await page.get_by_label("Password").fill(PASSWORD)
+    await page.get_by_label("Password", exact=True).fill(PASSWORD)
     await page.get_by_role("button", name="Log in").click()
     await page.wait_for_url("**/jobs?status=failed")
 
@@ -25,7 +25,7 @@ async def test_after_the_password_one_is_where_one_wanted_to_go(page: Page, opil
 async def test_nobody_is_led_to_another_site(page: Page, opilio: Opilio, site: str) -> None:
     await log_in(page, opilio, "admin", "admin")
     await page.goto("/login?next=//evil.example/")
-    await page.get_by_label("Password").fill(PASSWORD)
+    await page.get_by_label("Password", exact=True).fill(PASSWORD)
     await page.get_by_role("button", name="Log in").click()
     await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     assert page.url == f"{site}/"
@@ -34,7 +34,7 @@ async def test_nobody_is_led_to_another_site(page: Page, opilio: Opilio, site: s
 async def test_guessing_is_slowed_down(page: Page, opilio: Opilio) -> None:
     await page.goto("/login")
     for _ in range(opilio.settings.login_attempts_per_minute + 1):
-        await page.get_by_label("Password").fill("a wrong guess")
+        await page.get_by_label("Password", exact=True).fill("a wrong guess")
         await page.get_by_role("button", name="Log in").click()
         await expect(page.get_by_role("alert")).to_be_visible()
     await expect(page.get_by_role("alert")).to_contain_text("too many attempts")

@@ -24,7 +24,7 @@ async def test_replay_a_webhook(admin: Page, opilio: Opilio, bot: Bot) -> None:
             while not (await opilio.webhooks.attempts(endpoint.id)).items:
                 await asyncio.sleep(0.1)
         await admin.goto(f"/webhooks/{endpoint.id}")
-        await admin.locator("tbody").get_by_role("button", name="Send again").click()
+        await admin.locator("tbody").get_by_role("button", name="Resend").click()
         await expect(admin.get_by_role("alert")).to_contain_text("1 event goes out again.")
         first, second = await receiver.arrived(2)
     assert (first.id, first.body) == (second.id, second.body)
@@ -39,7 +39,7 @@ async def test_replay_the_progress_of_a_project(admin: Page, opilio: Opilio) -> 
         await receiver.arrived(1)
         await admin.goto("/projects/tea")
         done = admin.locator("tr", has_text="100%").filter(has_text="delivered")
-        await done.get_by_role("button", name="Send again").click()
+        await done.get_by_role("button", name="Resend").click()
         await expect(admin.get_by_role("alert")).to_contain_text("1 event goes out again.")
         await expect(admin.locator("h1")).to_contain_text("done")
         async with asyncio.timeout(20):
@@ -53,10 +53,10 @@ async def test_replay_a_dead_letter(admin: Page, opilio: Opilio) -> None:
         await admin.goto("/dlq")
         await admin.locator("tbody a").first.click()
         await expect(admin.locator("pre").first).to_contain_text("{ no JSON")
-        await admin.get_by_role("button", name="Send again").click()
-        await expect(admin.get_by_role("alert")).to_contain_text("It was sent again.")
-        await expect(admin.locator(".badge.good", has_text="sent again")).to_be_visible()
+        await admin.get_by_role("button", name="Resend").click()
+        await expect(admin.get_by_role("alert")).to_contain_text("Message sent again.")
+        await expect(admin.locator(".badge.good", has_text="resent")).to_be_visible()
         # It is as wrong as before: the collector gives it up once more, and says so.
         await dead_letter_other_than(opilio, letter)
     await admin.goto("/dlq")
-    await expect(admin.get_by_role("button", name="Send again")).to_have_count(1)
+    await expect(admin.get_by_role("button", name="Resend")).to_have_count(1)

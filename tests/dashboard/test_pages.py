@@ -33,7 +33,7 @@ async def test_axe_finds_nothing_serious(browser: Browser, site: str, opilio: Op
         for name, path in (await addresses(opilio)).items():
             await page.goto(path)
             await expect(page.locator("#live-marker")).to_have_attribute("data-state", "live")
-            await expect(page.get_by_text("Counting…")).to_have_count(0)
+            await expect(page.get_by_text("Loading…")).to_have_count(0)
             found[f"{name} in {theme}"] = await serious(page)
     await context.close()
     wrong = {name: faults for name, faults in found.items() if faults}

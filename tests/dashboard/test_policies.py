@@ -31,7 +31,7 @@ async def test_a_bad_form_comes_back_with_what_was_typed(admin: Page) -> None:
 async def test_edit(admin: Page, opilio: Opilio) -> None:
     policy_id = await add_policy(opilio, "https://shop.example/1", labels={"team": "a"})
     await admin.goto(f"/policies/{policy_id}/edit")
-    await admin.get_by_label("Every … hours").fill("6")
+    await admin.get_by_label("Interval (hours)").fill("6")
     await admin.get_by_label("rule_set").evaluate("element => element.closest('details').open = true")
     await admin.get_by_label("rule_set").fill('{"price": ".price"}')
     await admin.get_by_role("button", name="Save").click()
@@ -44,7 +44,7 @@ async def test_the_filter_is_the_address(admin: Page, opilio: Opilio) -> None:
     await add_policy(opilio, "https://a.example/shoe")
     await add_policy(opilio, "https://b.example/book")
     await admin.goto("/policies")
-    await admin.get_by_label("Search in URLs").fill("SHOE")
+    await admin.get_by_label("Search URLs").fill("SHOE")
     await admin.keyboard.press("Enter")
     await admin.wait_for_url("**/policies?q=SHOE*")
     await expect(admin.locator("tbody tr")).to_have_count(1)
@@ -56,10 +56,10 @@ async def test_bulk_by_filter_says_how_many_and_touches_no_more(admin: Page, opi
         await add_policy(opilio, f"https://a.example/{n}")
     other = await add_policy(opilio, "https://b.example/1")
     await admin.goto("/policies?host=a.example")
-    await admin.get_by_label("What to do").select_option("disable")
+    await admin.get_by_label("Action").select_option("disable")
     await admin.get_by_role("button", name="Do it with all that match").click()
     await expect(admin.get_by_role("heading", name="Switch off: 5 policies")).to_be_visible()
-    await admin.get_by_role("button", name="Switch off").click()
+    await admin.get_by_role("button", name="Disable").click()
     await expect(admin.get_by_role("status").filter(has_text="5 done")).to_be_visible()
     found = (await opilio.insights.policies(enabled=False)).items
     assert {policy.host for policy in found} == {"a.example"}
@@ -71,8 +71,8 @@ async def test_bulk_with_ticked_rows(admin: Page, opilio: Opilio) -> None:
         await add_policy(opilio, f"https://a.example/{n}")
     await admin.goto("/policies")
     await admin.get_by_label("https://a.example/1").check()
-    await admin.get_by_label("What to do").select_option("delete")
-    await admin.get_by_role("button", name="Do it with the ticked").click()
+    await admin.get_by_label("Action").select_option("delete")
+    await admin.get_by_role("button", name="Apply to selected").click()
     await admin.get_by_role("button", name="Delete").click()
     await expect(admin.get_by_role("status").filter(has_text="1 done")).to_be_visible()
     left = {policy.url for policy in (await opilio.insights.policies()).items}
@@ -108,7 +108,7 @@ async def test_a_saved_view_is_there_for_everybody(admin: Page, opilio: Opilio) 
     await add_policy(opilio, "https://a.example/1")
     await admin.goto("/policies?host=a.example")
     await admin.get_by_role("button", name="Views").click()
-    await admin.get_by_label("Name of the view").fill("Shop A")
+    await admin.get_by_label("View name").fill("Shop A")
     await admin.get_by_role("button", name="Save").click()
     await expect(admin.get_by_role("alert")).to_contain_text("Saved as Shop A")
     assert [view["query"] for view in await opilio.views.all("policies")] == ["host=a.example"]
@@ -118,6 +118,6 @@ async def test_a_list_of_several_rows_renews_itself(admin: Page, opilio: Opilio)
     """A field of a form hides the form's own property of that name: called `id`, it broke the renewal."""
     ids = [await add_policy(opilio, f"https://a.example/{n}") for n in range(3)]
     await admin.goto("/policies")
-    await expect(admin.locator("#announcer")).to_have_text("The list was renewed.")
+    await expect(admin.locator("#announcer")).to_have_text("List updated")
     await opilio.policies.switch(ids, enabled=False)
     await expect(admin.locator("tbody .badge.quiet", has_text="off")).to_have_count(3)

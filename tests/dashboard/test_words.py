@@ -10,7 +10,7 @@ from playwright.async_api import Page, expect
 from opilio.crawl.politeness import Limits
 from opilio.insights.why import Facts, explain
 from opilio.runtime.bootstrap import Opilio
-from opilio.web.dashboard.i18n import Words
+from opilio.web.dashboard.i18n import Locale
 from tests.dashboard.conftest import add_policy
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -39,12 +39,12 @@ WAITING: dict[str, Any] = {
 )
 def test_every_reason_is_told_in_vietnamese(more: dict[str, Any]) -> None:
     for reason in explain(Facts(**(WAITING | more)), NOW).reasons:
-        assert Words("en").tell(reason.message) == reason.message
-        assert Words("vi").tell(reason.message) != reason.message
+        assert Locale("en").tell(reason.message) == reason.message
+        assert Locale("vi").tell(reason.message) != reason.message
 
 
 def test_values_stay_and_so_does_the_name_of_a_field() -> None:
-    vi = Words("vi")
+    vi = Locale("vi")
     assert vi.tell("too many attempts; wait 30 s") == "quá nhiều lần thử; hãy chờ 30 giây"
     assert vi.tell("priority: must be a number") == "priority: phải là một số"
     assert vi.tell("100% new: never heard of it") == "100% new: never heard of it"

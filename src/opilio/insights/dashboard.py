@@ -1,4 +1,4 @@
-"""What the dashboard shows beyond single things: the pulse of the whole, series for charts, lists by filter."""
+"""What the dashboard shows beyond single things: the system_status of the whole, series for charts, lists by filter."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -68,7 +68,7 @@ class Span(msgspec.Struct, kw_only=True):
         return self.seconds / self.crawls if self.crawls else None
 
 
-class Pulse(msgspec.Struct, kw_only=True):
+class SystemStatus(msgspec.Struct, kw_only=True):
     """How the whole is doing, now."""
 
     at: datetime
@@ -153,9 +153,9 @@ class Figures:
 
     # ── the whole ────────────────────────────────────────────────────────────────────────────────
 
-    async def pulse(self) -> Pulse:
+    async def system_status(self) -> SystemStatus:
         async with self._db.session() as session:
-            row = await session.row(_Q.pulse, most=_COUNT_EXACTLY)
+            row = await session.row(_Q.system_status, most=_COUNT_EXACTLY)
             assert row is not None
             lately = await session.fetch(_Q.ended_lately)
             hour = await session.row(_Q.figures_since, span=timedelta(hours=1))
@@ -168,7 +168,7 @@ class Figures:
         estimate, active = figures.pop("active_estimate"), figures.pop("active")
         exact = active < _COUNT_EXACTLY
         pending = (active if exact else max(active, estimate)) - figures["locked"]
-        return Pulse(
+        return SystemStatus(
             pending=pending,
             exact=exact,
             last_minute={"done": 0, "failed": 0, "expired": 0} | {r["status"]: r["jobs"] for r in lately},

@@ -30,15 +30,15 @@ class Rollup:
         row = await self._db.row(_Q.newest_minute)
         assert row is not None
         first, until = _span(row["newest"], row["now"])
-        pulse = await self._figures.pulse()
+        system_status = await self._figures.system_status()
         count = await self._db.execute(
             _Q.roll_up,
             first=first,
             until=until,
-            pending=pulse.pending,
-            locked=pulse.locked,
-            due=pulse.due,
-            bots_alive=pulse.bots_alive,
+            pending=system_status.pending,
+            locked=system_status.locked,
+            due=system_status.due,
+            bots_alive=system_status.bots_alive,
         )
         await self._db.execute(_Q.forget_minutes, keep=_KEEP)
         return count

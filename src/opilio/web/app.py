@@ -21,7 +21,7 @@ from opilio.runtime.settings import load_settings
 from opilio.web.api import MANAGEMENT
 from opilio.web.bot_api import BOT_API
 from opilio.web.codec import AnyRequest, answer, refuse
-from opilio.web.dashboard.page import show_fault, wants_html
+from opilio.web.dashboard.page import show_error, wants_html
 from opilio.web.dashboard.routes import dashboard_routes, serve_dashboard
 from opilio.web.desk import Desk
 from opilio.web.documents import document_routes
@@ -125,7 +125,9 @@ async def readyz(request: AnyRequest) -> Response[bytes]:
         async with asyncio.timeout(3), request.app.state.opilio.database.session() as session:
             await session.connection.fetchval("select 1")
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        refusal = Refused("unavailable", f"PostgreSQL does not answer: {error or type(error).__name__}")
+        refusal = Refused(
+            "unavailable", "PostgreSQL is unavailable: %(why)s", why=str(error) or type(error).__name__
+        )
         return refuse(refusal, {"retry-after": "2"})
     return answer({"status": "ready"})
 
@@ -149,11 +151,16 @@ def _refused(_request: AnyRequest, error: Refused) -> Response[bytes]:
 
 def _http_error(request: AnyRequest, error: HTTPException) -> Response[bytes]:
     if isinstance(error, NotFoundException):
-        missing = Refused("not_found", f"there is nothing at {request.url.path}; /schema lists what there is")
-        return show_fault(request, missing) if wants_html(request) else refuse(missing)
+        missing = Refused("not_found", "page not found: %(path)s", path=request.url.path)
+        return show_error(request, missing) if wants_html(request) else refuse(missing)
     if isinstance(error, MethodNotAllowedException):
         allow = next((value for name, value in (error.headers or {}).items() if name.lower() == "allow"), "")
-        refusal = Refused("method_not_allowed", f"{request.method} is not possible here; possible: {allow}")
+        refusal = Refused(
+            "method_not_allowed",
+            "%(method)s is not allowed here; allowed: %(allow)s",
+            method=request.method,
+            allow=allow,
+        )
         return refuse(refusal, {"allow": allow})
     return refuse(Refused("validation_error", error.detail))
 
@@ -161,12 +168,12 @@ def _http_error(request: AnyRequest, error: HTTPException) -> Response[bytes]:
 def _crashed(request: AnyRequest, error: Exception) -> Response[bytes]:
     if isinstance(error, OSError | asyncpg.PostgresConnectionError | asyncpg.InterfaceError | Unavailable):
         _log.warning("a dependency is away", path=request.url.path, error=str(error))
-        return refuse(Refused("unavailable", "the database is away; ask again"), {"retry-after": "2"})
+        return refuse(Refused("unavailable", "the database is unavailable; try again"), {"retry-after": "2"})
     if isinstance(error, asyncpg.TooManyConnectionsError | asyncpg.QueryCanceledError | TimeoutError):
-        return refuse(Refused("unavailable", "the server is busy; ask again"), {"retry-after": "2"})
+        return refuse(Refused("unavailable", "the server is busy; try again"), {"retry-after": "2"})
     _log.exception("a request failed", path=request.url.path, exc_info=error)
-    fault = Refused("internal_error", "something went wrong here; the log tells more")
-    return show_fault(request, fault) if wants_html(request) else refuse(fault)
+    fault = Refused("internal_error", "internal error; see the server log")
+    return show_error(request, fault) if wants_html(request) else refuse(fault)
 
 
 def _outermost(app: ASGIApp) -> ASGIApp:

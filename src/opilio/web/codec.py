@@ -1,4 +1,4 @@
-"""Bytes in, structs out, and back: strict decoding with the field named, one envelope for every answer."""
+"""Decodes requests into structs, naming the field that is wrong, and encodes responses in one envelope."""
 
 import re
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ def decode(body: bytes, reader: msgspec.json.Decoder[T]) -> T:
     except msgspec.ValidationError as error:
         raise named(error) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Invalid("body", f"is not valid JSON: {error}") from None
+        raise Invalid("body", "is not valid JSON: %(why)s", why=error) from None
     except RecursionError:
         raise Invalid("body", "is nested too deeply") from None
 
@@ -86,7 +86,7 @@ def named(error: msgspec.ValidationError) -> Invalid:
 
 async def read_body(request: AnyRequest, most: int) -> bytes:
     """The whole body, refused as soon as it is too large, whatever its header claims."""
-    too_large = Refused("payload_too_large", f"the body is larger than {most} bytes")
+    too_large = Refused("payload_too_large", "the body is larger than %(n)s bytes", n=most)
     claimed = request.headers.get("content-length", "")
     if claimed.isdigit() and int(claimed) > most:
         raise too_large

@@ -16,8 +16,8 @@ from opilio.access.identity import Operator
 from opilio.errors import Refused
 from opilio.runtime.bootstrap import Opilio
 from opilio.web.codec import AnyRequest, answer, decode, decoder, read_body
-from opilio.web.dashboard.i18n import Words, choose
-from opilio.web.dashboard.render import plain
+from opilio.web.dashboard.i18n import Locale, choose_language
+from opilio.web.dashboard.render import render_plain
 
 COOKIE = "opilio_session"
 _SESSION_SECONDS = 14 * 24 * 3600
@@ -37,8 +37,10 @@ def login_routes() -> list[HTTPRouteHandler]:
 
 
 def page(request: AnyRequest, template: str, status: int = 200, **values: Any) -> Response[Any]:
-    words = Words(choose(request.cookies.get("opilio_lang"), request.headers.get("accept-language", "")))
-    return plain(template, words, status=status, **values)
+    locale = Locale(
+        choose_language(request.cookies.get("opilio_lang"), request.headers.get("accept-language", ""))
+    )
+    return render_plain(template, locale, status=status, **values)
 
 
 class Attempts:
@@ -75,9 +77,7 @@ async def log_in(request: AnyRequest) -> Response[Any]:
         secret = await _try_password(request, form.get("name", ""), form.get("password", ""))
     except Refused as refusal:
         status = 429 if refusal.code == "rate_limited" else 401
-        return page(
-            request, "login.html", status, error=refusal.message, first=False, next=form.get("next", "/")
-        )
+        return page(request, "login.html", status, error=refusal, first=False, next=form.get("next", "/"))
     return _enter(request, secret, form.get("next", "/"))
 
 
@@ -97,11 +97,18 @@ async def use_link(request: AnyRequest) -> Response[Any]:
     form = await _form(request)
     name = await opilio.operators.owner_of_link(secret)
     if form.get("password") != form.get("again"):
-        return page(request, "link.html", 400, name=name, secret=secret, error="The two passwords differ.")
+        return page(
+            request,
+            "link.html",
+            400,
+            name=name,
+            secret=secret,
+            error=Refused("validation_error", "the two passwords differ"),
+        )
     try:
         session = await opilio.operators.use_link(secret, form.get("password", ""))
     except Refused as refusal:
-        return page(request, "link.html", 400, name=name, secret=secret, error=refusal.message)
+        return page(request, "link.html", 400, name=name, secret=secret, error=refusal)
     return _enter(request, session)
 
 

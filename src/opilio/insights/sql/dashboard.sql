@@ -1,4 +1,4 @@
--- name: pulse
+-- name: system_status
 -- What every page shows live: one statement for all viewers. Counting stops at a bound.
 select now() as at,
   (select count(*) from (select 1 from job_active limit :most::int) x)::int as active,

@@ -15,10 +15,11 @@ from opilio.errors import Invalid, NotFound
 from opilio.insights.analytics import BUCKETS, ORDERS, PostFilter
 from opilio.web.api.analytics import PostsQuery
 from opilio.web.codec import named
-from opilio.web.dashboard.page import Page, Site, Visit, with_query
+from opilio.web.dashboard.forms import with_query
+from opilio.web.dashboard.page import Page, PageRequest, Section
 from opilio.web.dashboard.projects import flat
 
-ANALYTICS = Site()
+ANALYTICS = Section()
 SENTIMENTS = ("negative", "neutral", "positive")
 RISKS = ("low", "medium", "high", "critical")
 # Those of the stages that ship with Opilio; another's are shown by the names it gives them.
@@ -36,27 +37,27 @@ class Asked:
 
 
 @ANALYTICS.page("/analytics")
-async def choose_project(visit: Visit) -> Page:
+async def choose_project(request: PageRequest) -> Page:
     """Projects to choose from: how much was analysed is known without counting posts."""
-    found = await visit.opilio.project_insights.projects(
-        limit=50, cursor=visit.arg("cursor"), q=visit.arg("q")
+    found = await request.opilio.project_insights.projects(
+        limit=50, cursor=request.query("cursor"), q=request.query("q")
     )
     return Page(
         "analytics_projects.html",
-        visit.words.say("Analytics"),
+        request.locale.gettext("Analytics"),
         {"items": found.items, "next_cursor": found.next_cursor},
         rows=[flat(project) for project in found.items],
     )
 
 
 @ANALYTICS.page("/analytics/{id:str}")
-async def one_project(visit: Visit) -> Page:
+async def one_project(request: PageRequest) -> Page:
     """What is found by an index comes at once; what reads every post follows by itself."""
-    asked = _asked(visit)
-    analytics, project = visit.opilio.analytics, await _project(visit, asked.project_id)
-    order = visit.arg("order") if visit.arg("order") in ORDERS else "impact"
+    asked = _asked(request)
+    analytics, project = request.opilio.analytics, await _project(request, asked.project_id)
+    order = request.query("order") if request.query("order") in ORDERS else "impact"
     posts = await analytics.posts(
-        asked.project_id, asked.wanted, order=str(order), limit=_POSTS, cursor=visit.arg("cursor")
+        asked.project_id, asked.wanted, order=str(order), limit=_POSTS, cursor=request.query("cursor")
     )
     errors = await analytics.errors(asked.project_id, asked.wanted)
     values = {
@@ -67,14 +68,14 @@ async def one_project(visit: Visit) -> Page:
         "next_cursor": posts.next_cursor,
         "order": order,
         "errors": errors,
-        "single": await _single_errors(visit, asked),
-        "alerts": await _alerts(visit, asked.project_id),
-        "platforms": project.platforms if project else visit.opilio.settings.platforms,
+        "single": await _single_errors(request, asked),
+        "alerts": await _alerts(request, asked.project_id),
+        "platforms": project.platforms if project else request.opilio.settings.platforms,
         "sentiments": SENTIMENTS,
         "intents": INTENTS,
         "risks": RISKS,
         "buckets": BUCKETS,
-        "bucket": _bucket(visit),
+        "bucket": _bucket(request),
         "query": asked.query,
         "to": asked.link,
     }
@@ -82,24 +83,24 @@ async def one_project(visit: Visit) -> Page:
     # A project that is finished does not change; one that is not is watched.
     watch = f"projects={asked.project_id}" if project and project.status != "DONE" else ""
     data: dict[str, Any] = {"posts": posts.items, "next_cursor": posts.next_cursor, "errors": errors}
-    if visit.twin == "json":
+    if request.data_format == "json":
         data["summary"] = await analytics.summary(asked.project_id, asked.wanted)
     return Page("analytics.html", title, values, data=data, rows=_flat(posts.items), charts=True, watch=watch)
 
 
 @ANALYTICS.page("/analytics/{id:str}/figures")
-async def figures(visit: Visit) -> Page:
+async def figures(request: PageRequest) -> Page:
     """The figures of the posts that the filter chooses, for the page to put in its place."""
-    asked = _asked(visit)
-    summary, aspects, shares, spoken = await visit.app.recent.get(
-        ("figures", asked.project_id, asked.wanted), lambda: _figures(visit, asked)
+    asked = _asked(request)
+    summary, aspects, shares, spoken = await request.app.single_flight.get(
+        ("figures", asked.project_id, asked.wanted), lambda: _figures(request, asked)
     )
     data = {**summary, "aspects": aspects, "share_of_voice": shares, "top_keywords": spoken}
     values = {
         "summary": summary,
         "aspects": list(aspects.items())[:_WORDS],
         "spoken": spoken,
-        "voices": voices(shares, await _project(visit, asked.project_id)),
+        "voices": voices(shares, await _project(request, asked.project_id)),
         "sentiments": SENTIMENTS,
         "risks": RISKS,
         "to": asked.link,
@@ -107,9 +108,9 @@ async def figures(visit: Visit) -> Page:
     return Page("parts/analytics_figures.html", "", values, data=data, rows=_flat(shares))
 
 
-async def _figures(visit: Visit, asked: Asked) -> tuple[Any, ...]:
+async def _figures(request: PageRequest, asked: Asked) -> tuple[Any, ...]:
     """Each reads every post that is chosen: side by side, a person waits for the slowest only."""
-    analytics, chosen = visit.opilio.analytics, (asked.project_id, asked.wanted)
+    analytics, chosen = request.opilio.analytics, (asked.project_id, asked.wanted)
     return tuple(
         await asyncio.gather(
             analytics.figures(*chosen),
@@ -121,13 +122,13 @@ async def _figures(visit: Visit, asked: Asked) -> tuple[Any, ...]:
 
 
 @ANALYTICS.page("/analytics/{id:str}/trends")
-async def trends(visit: Visit) -> Page:
+async def trends(request: PageRequest) -> Page:
     """The chart's data."""
-    asked = _asked(visit)
-    bucket = _bucket(visit)
-    rows = await visit.app.recent.get(
+    asked = _asked(request)
+    bucket = _bucket(request)
+    rows = await request.app.single_flight.get(
         ("trends", asked.project_id, asked.wanted, bucket),
-        lambda: visit.opilio.analytics.trends(asked.project_id, asked.wanted, bucket=bucket),
+        lambda: request.opilio.analytics.trends(asked.project_id, asked.wanted, bucket=bucket),
     )
     return Page("refused.html", "", rows=_flat(rows))
 
@@ -135,23 +136,23 @@ async def trends(visit: Visit) -> Page:
 # ── what the address asks for ────────────────────────────────────────────────────────────────────
 
 
-def _asked(visit: Visit) -> Asked:
+def _asked(request: PageRequest) -> Asked:
     """The filter as the API would read it; days of a calendar instead of moments are taken too."""
-    given: dict[str, Any] = {name: visit.arg(name) for name in _WORDS_ONLY if visit.arg(name)}
+    given: dict[str, Any] = {name: request.query(name) for name in _WORDS_ONLY if request.query(name)}
     given |= {
-        "since": _moment("since", visit.arg("since"), after=timedelta(0)),
-        "until": _moment("until", visit.arg("until"), after=timedelta(days=1)),
+        "since": _moment("since", request.query("since"), after=timedelta(0)),
+        "until": _moment("until", request.query("until"), after=timedelta(days=1)),
     }
     try:
         wanted = msgspec.convert(given, PostsQuery).wanted
     except msgspec.ValidationError as error:
         raise named(error) from None
-    project_id, query = visit.name(), dict(visit.request.query_params.items())
+    project_id, query = request.name(), dict(request.http.query_params.items())
 
     def link(**changes: Any) -> str:
         return with_query(f"/analytics/{project_id}", query | {"cursor": None} | changes)
 
-    return Asked(project_id, wanted, visit.request.url.query, link)
+    return Asked(project_id, wanted, request.http.url.query, link)
 
 
 def _moment(field: str, text: str | None, *, after: timedelta) -> datetime | None:
@@ -163,7 +164,7 @@ def _moment(field: str, text: str | None, *, after: timedelta) -> datetime | Non
             return datetime.combine(date.fromisoformat(text), time(), UTC) + after
         moment = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
-        raise Invalid(field, "is no day and no time") from None
+        raise Invalid(field, "must be a date or a time") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -172,32 +173,34 @@ def _flat(rows: Sequence[msgspec.Struct]) -> list[dict[str, Any]]:
     return [msgspec.structs.asdict(row) for row in rows]
 
 
-def _bucket(visit: Visit) -> str:
-    wanted = visit.arg("bucket") or "day"
+def _bucket(request: PageRequest) -> str:
+    wanted = request.query("bucket") or "day"
     return wanted if wanted in BUCKETS else "day"
 
 
 # ── what goes with the posts ─────────────────────────────────────────────────────────────────────
 
 
-async def _project(visit: Visit, project_id: str) -> Project | None:
+async def _project(request: PageRequest, project_id: str) -> Project | None:
     """Posts may be of a project that was never told to the collector."""
     try:
-        return await visit.opilio.project_insights.project(project_id)
+        return await request.opilio.project_insights.project(project_id)
     except NotFound:
         return None
 
 
-async def _alerts(visit: Visit, project_id: str) -> Sequence[Mapping[str, Any]]:
-    found = await visit.opilio.events.page(types=[ALERT_RAISED], subject=project_id, limit=_ALERTS)
+async def _alerts(request: PageRequest, project_id: str) -> Sequence[Mapping[str, Any]]:
+    found = await request.opilio.events.page(types=[ALERT_RAISED], subject=project_id, limit=_ALERTS)
     return [{"at": event.time, **msgspec.json.decode(event.event)["data"]} for event in found.items]
 
 
-async def _single_errors(visit: Visit, asked: Asked) -> Sequence[CrawlError]:
-    code = visit.arg("error")
+async def _single_errors(request: PageRequest, asked: Asked) -> Sequence[CrawlError]:
+    code = request.query("error")
     if code is None:
         return []
-    found = await visit.opilio.analytics.error_list(asked.project_id, asked.wanted, code=code, limit=_ERRORS)
+    found = await request.opilio.analytics.error_list(
+        asked.project_id, asked.wanted, code=code, limit=_ERRORS
+    )
     return found.items
 
 

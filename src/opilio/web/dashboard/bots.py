@@ -3,49 +3,50 @@
 from typing import Any
 
 from opilio.errors import Invalid
-from opilio.web.dashboard.page import Page, Site, Visit, go, uuid_of
+from opilio.web.dashboard.forms import uuid_of
+from opilio.web.dashboard.page import Page, PageRequest, Section, redirect
 
-BOTS = Site()
+BOTS = Section()
 
 
 @BOTS.page("/bots")
-async def list_bots(visit: Visit) -> Page:
-    return await _page(visit)
+async def list_bots(request: PageRequest) -> Page:
+    return await _page(request)
 
 
-async def _page(visit: Visit, **shown: Any) -> Page:
-    found = await visit.opilio.insights.bots(limit=100, cursor=visit.arg("cursor"))
+async def _page(request: PageRequest, **shown: Any) -> Page:
+    found = await request.opilio.insights.bots(limit=100, cursor=request.query("cursor"))
     names = [bot.bot_id for bot in found.items]
-    hours = await visit.opilio.figures.bot_hours(names)
-    chosen = shown.get("bot_id") or visit.arg("tokens")
-    tokens = await visit.opilio.credentials.bot_tokens(chosen) if chosen and visit.can("admin") else []
+    hours = await request.opilio.figures.bot_hours(names)
+    chosen = shown.get("bot_id") or request.query("tokens")
+    tokens = await request.opilio.credentials.bot_tokens(chosen) if chosen and request.can("admin") else []
     values = {
         "items": found.items,
         "next_cursor": found.next_cursor,
         "hours": {bot: [row["done"] for row in rows] for bot, rows in hours.items()},
-        "now": (await visit.app.live.pulse()).at,
-        "server": visit.opilio.settings.public_url or str(visit.request.base_url).rstrip("/"),
+        "now": (await request.app.live.system_status()).at,
+        "server": request.server,
         "chosen": chosen,
         "tokens": tokens,
         "token": None,
     }
-    return Page("bots.html", visit.words.say("Bots"), values | shown, rows=found.items)
+    return Page("bots.html", request.locale.gettext("Bots"), values | shown, rows=found.items)
 
 
 @BOTS.action("/bots/tokens", need="admin")
-async def new_token(visit: Visit) -> Page:
+async def new_token(request: PageRequest) -> Page:
     """The token is in this one answer and nowhere else; the page cannot be loaded again to see it."""
-    bot_id = visit.said("bot_id")
+    bot_id = request.field("bot_id")
     if bot_id is None:
         raise Invalid("bot_id", "give the bot a name")
-    _, token = await visit.opilio.credentials.new_bot_token(bot_id, by=visit.actor)
-    return await _page(visit, token=token, bot_id=bot_id)
+    _, token = await request.opilio.credentials.new_bot_token(bot_id, by=request.actor)
+    return await _page(request, token=token, bot_id=bot_id)
 
 
 @BOTS.action("/bots/tokens/revoke", need="admin")
-async def revoke_tokens(visit: Visit) -> Any:
-    bot_id, token = visit.said("bot_id") or "", visit.said("token_id")
-    count = await visit.opilio.credentials.revoke_bot_tokens(
-        bot_id, uuid_of(token) if token else None, by=visit.actor
+async def revoke_tokens(request: PageRequest) -> Any:
+    bot_id, token = request.field("bot_id") or "", request.field("token_id")
+    count = await request.opilio.credentials.revoke_bot_tokens(
+        bot_id, uuid_of(token) if token else None, by=request.actor
     )
-    return go("/bots", visit.words.counted("%(n)s token revoked.", "%(n)s tokens revoked.", count))
+    return redirect("/bots", request.locale.ngettext("%(n)s token revoked.", "%(n)s tokens revoked.", count))

@@ -15,11 +15,12 @@ from opilio.crawl.job import TRANSITIONS, Cause, State
 from opilio.crawl.operator_actions import Acted
 from opilio.errors import Invalid, Refused
 from opilio.insights.dashboard import Choice
+from opilio.web.dashboard.forms import uuid_of
 from opilio.web.dashboard.jobs import job_filter
-from opilio.web.dashboard.page import Page, Site, Visit, uuid_of
+from opilio.web.dashboard.page import Page, PageRequest, Section
 from opilio.web.dashboard.policies import policy_filter, run_now
 
-BULK = Site()
+BULK = Section()
 _COUNT_UP_TO = 10_000
 _BATCH = 200
 _CAUSES = {"reset": Cause.RESET, "expire": Cause.EXPIRE, "release": Cause.RELEASE}
@@ -37,28 +38,30 @@ class Answer(msgspec.Struct, kw_only=True):
 
 
 @BULK.action("/bulk/policies")
-async def preview_policies(visit: Visit) -> Page:
-    action = _action(visit, _POLICY_ACTIONS)
-    found = await visit.opilio.figures.policy_ids(policy_filter(visit), _chosen(visit), _COUNT_UP_TO + 1)
-    return _preview(visit, "policies", action, found, len(found), {})
+async def preview_policies(request: PageRequest) -> Page:
+    action = _action(request, _POLICY_ACTIONS)
+    found = await request.opilio.figures.policy_ids(
+        policy_filter(request), _chosen(request), _COUNT_UP_TO + 1
+    )
+    return _preview(request, "policies", action, found, len(found), {})
 
 
 @BULK.action("/bulk/jobs")
-async def preview_jobs(visit: Visit) -> Page:
-    action = _action(visit, tuple(_CAUSES))
-    found = await visit.opilio.figures.job_ids(job_filter(visit), _chosen(visit), _COUNT_UP_TO + 1)
+async def preview_jobs(request: PageRequest) -> Page:
+    action = _action(request, tuple(_CAUSES))
+    found = await request.opilio.figures.job_ids(job_filter(request), _chosen(request), _COUNT_UP_TO + 1)
     states = Counter(status for _, status in found)
     possible = {state for state, cause in TRANSITIONS if cause == _CAUSES[action]}
     cannot = {state: n for state, n in states.items() if State(state) not in possible}
     return _preview(
-        visit, "jobs", action, [job for job, _ in found], len(found) - sum(cannot.values()), cannot
+        request, "jobs", action, [job for job, _ in found], len(found) - sum(cannot.values()), cannot
     )
 
 
 def _preview(
-    visit: Visit, kind: str, action: str, ids: Sequence[UUID], can: int, cannot: dict[str, int]
+    request: PageRequest, kind: str, action: str, ids: Sequence[UUID], can: int, cannot: dict[str, int]
 ) -> Page:
-    ticked = visit.said("scope") == "ticked"
+    ticked = request.field("scope") == "selected"
     values = {
         "kind": kind,
         "action": action,
@@ -69,9 +72,9 @@ def _preview(
         "ids": ids if ticked else [],
         # What is created from now on is left alone, so that the end comes.
         "until": "" if ticked or not ids else _newest(ids),
-        "query": visit.request.url.query,
+        "query": request.http.url.query,
     }
-    return Page("bulk.html", visit.words.say("Are you sure?"), values)
+    return Page("bulk.html", request.locale.gettext("Confirm"), values)
 
 
 def _newest(ids: Sequence[UUID]) -> str:
@@ -83,76 +86,80 @@ def _newest(ids: Sequence[UUID]) -> str:
 
 
 @BULK.action("/bulk/policies/run")
-async def run_on_policies(visit: Visit) -> Page:
-    action = _action(visit, _POLICY_ACTIONS)
-    ids = await visit.opilio.figures.policy_ids(policy_filter(visit), _chosen(visit), _BATCH)
-    answers = await _act_on_policies(visit, action, ids) if ids else []
-    return await _progress(visit, "policies", action, ids, answers)
+async def run_on_policies(request: PageRequest) -> Page:
+    action = _action(request, _POLICY_ACTIONS)
+    ids = await request.opilio.figures.policy_ids(policy_filter(request), _chosen(request), _BATCH)
+    answers = await _act_on_policies(request, action, ids) if ids else []
+    return await _progress(request, "policies", action, ids, answers)
 
 
 @BULK.action("/bulk/jobs/run")
-async def run_on_jobs(visit: Visit) -> Page:
-    action = _action(visit, tuple(_CAUSES))
-    found = await visit.opilio.figures.job_ids(job_filter(visit), _chosen(visit), _BATCH)
+async def run_on_jobs(request: PageRequest) -> Page:
+    action = _action(request, tuple(_CAUSES))
+    found = await request.opilio.figures.job_ids(job_filter(request), _chosen(request), _BATCH)
     ids = [job for job, _ in found]
-    acted = await _act_on_jobs(visit, action, ids) if ids else []
-    answers = [Answer(id=a.job_id, error=a.refusal.message if a.refusal else None) for a in acted]
-    return await _progress(visit, "jobs", action, ids, answers)
+    acted = await _act_on_jobs(request, action, ids) if ids else []
+    answers = [
+        Answer(id=a.job_id, error=request.locale.refusal(a.refusal) if a.refusal else None) for a in acted
+    ]
+    return await _progress(request, "jobs", action, ids, answers)
 
 
-async def _act_on_policies(visit: Visit, action: str, ids: list[UUID]) -> list[Answer]:
-    policies = visit.opilio.policies
+async def _act_on_policies(request: PageRequest, action: str, ids: list[UUID]) -> list[Answer]:
+    policies = request.opilio.policies
     if action == "delete":
         await policies.delete(ids)
     elif action in ("enable", "disable"):
         await policies.switch(ids, enabled=action == "enable")
     else:
-        return [await _run_one(visit, policy_id) for policy_id in ids]
+        return [await _run_one(request, policy_id) for policy_id in ids]
     return [Answer(id=policy_id) for policy_id in ids]
 
 
-async def _run_one(visit: Visit, policy_id: UUID) -> Answer:
+async def _run_one(request: PageRequest, policy_id: UUID) -> Answer:
     try:
-        policy: Policy = await visit.opilio.insights.policy(policy_id)
-        await run_now(visit, policy)
+        policy: Policy = await request.opilio.insights.policy(policy_id)
+        await run_now(request, policy)
     except Refused as refusal:
-        return Answer(id=policy_id, error=refusal.message)
+        return Answer(id=policy_id, error=request.locale.refusal(refusal))
     return Answer(id=policy_id)
 
 
-async def _act_on_jobs(visit: Visit, action: str, ids: list[UUID]) -> list[Acted]:
+async def _act_on_jobs(request: PageRequest, action: str, ids: list[UUID]) -> list[Acted]:
     try:
-        return await visit.opilio.acting.act(action, ids, visit.actor)
+        return await request.opilio.acting.act(action, ids, request.actor)
     except Refused:  # two jobs of one policy cannot be revived together: the first is, the second is answered
-        return [await _act_on_one(visit, action, job_id) for job_id in ids]
+        return [await _act_on_one(request, action, job_id) for job_id in ids]
 
 
-async def _act_on_one(visit: Visit, action: str, job_id: UUID) -> Acted:
+async def _act_on_one(request: PageRequest, action: str, job_id: UUID) -> Acted:
     try:
-        return (await visit.opilio.acting.act(action, [job_id], visit.actor))[0]
+        return (await request.opilio.acting.act(action, [job_id], request.actor))[0]
     except Refused as refusal:
         return Acted(job_id, refusal=refusal)
 
 
-async def _progress(visit: Visit, kind: str, action: str, ids: Sequence[UUID], answers: list[Answer]) -> Page:
+async def _progress(
+    request: PageRequest, kind: str, action: str, ids: Sequence[UUID], answers: list[Answer]
+) -> Page:
     refused = [answer for answer in answers if answer.error]
-    seen = _number(visit, "seen") + len(answers)
-    done = _number(visit, "done") + len(answers) - len(refused)
+    seen = _number(request, "seen") + len(answers)
+    done = _number(request, "done") + len(answers) - len(refused)
     if answers:
-        visit.app.desk.work_appeared()
-        await visit.note(f"{kind}.{action}", kind, {"count": len(answers) - len(refused)})
+        request.app.desk.work_appeared()
+        await request.audit(f"{kind}.{action}", kind, {"count": len(answers) - len(refused)})
     values = {
         "kind": kind,
         "action": action,
         "seen": seen,
         "done": done,
-        "total": max(_number(visit, "total"), seen),
+        "total": max(_number(request, "total"), seen),
         "refused": refused[:50],
         "refused_count": seen - done,
         "after": ids[-1] if ids else "",
-        "until": visit.said("until") or "",
-        "ids": visit.form.get("row", []),
-        "query": visit.request.url.query,
+        "until": request.field("until") or "",
+        "ids": request.form.get("row", []),
+        "query": request.http.url.query,
         "finished": len(ids) < _BATCH,
     }
     return Page("parts/bulk_progress.html", "", values)
@@ -161,19 +168,19 @@ async def _progress(visit: Visit, kind: str, action: str, ids: Sequence[UUID], a
 # ── the form ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _action(visit: Visit, possible: tuple[str, ...]) -> str:
-    action = visit.said("action") or ""
+def _action(request: PageRequest, possible: tuple[str, ...]) -> str:
+    action = request.field("action") or ""
     if action not in possible:
-        raise Invalid("action", f"must be one of {', '.join(possible)}")
+        raise Invalid("action", "must be one of %(names)s", names=", ".join(possible))
     return action
 
 
-def _chosen(visit: Visit) -> Choice:
-    after, until = visit.said("after"), visit.said("until")
-    ticked = [uuid_of(text) for text in visit.form.get("row", [])]
-    by_rows = visit.said("scope") == "ticked"
+def _chosen(request: PageRequest) -> Choice:
+    after, until = request.field("after"), request.field("until")
+    ticked = [uuid_of(text) for text in request.form.get("row", [])]
+    by_rows = request.field("scope") == "selected"
     if by_rows and not ticked:
-        raise Invalid("row", "nothing is ticked")
+        raise Invalid("row", "select at least one row")
     return Choice(
         after=uuid_of(after) if after else None,
         until=uuid_of(until) if until else None,
@@ -181,6 +188,6 @@ def _chosen(visit: Visit) -> Choice:
     )
 
 
-def _number(visit: Visit, name: str) -> int:
-    text = visit.said(name) or "0"
+def _number(request: PageRequest, name: str) -> int:
+    text = request.field(name) or "0"
     return int(text) if text.isdigit() and len(text) < 10 else 0

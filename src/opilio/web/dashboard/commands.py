@@ -4,7 +4,8 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from opilio.web.dashboard.page import Visit, with_query
+from opilio.web.dashboard.forms import with_query
+from opilio.web.dashboard.page import PageRequest
 
 # What only tells where on the list one is.
 _PLACES = frozenset({"cursor", "page", "sort", "tokens"})
@@ -17,7 +18,7 @@ class Commands:
 
 
 def as_commands(
-    visit: Visit, cli: str, path: str, options: Mapping[str, str] | None = None
+    request: PageRequest, cli: str, path: str, options: Mapping[str, str] | None = None
 ) -> Commands | None:
     """`options` names the option of each filter; a filter that has none cannot be said there, so nothing is offered.
 
@@ -25,15 +26,14 @@ def as_commands(
     """
     options = options or {}
     asked = {
-        name: value for name, value in visit.request.query_params.items() if value and name not in _PLACES
+        name: value for name, value in request.http.query_params.items() if value and name not in _PLACES
     }
     if not asked.keys() <= options.keys():
         return None
-    words = [cli, *(_option(options[name], value) for name, value in asked.items())]
-    server = visit.opilio.settings.public_url or str(visit.request.base_url).rstrip("/")
+    parts = [cli, *(_option(options[name], value) for name, value in asked.items())]
     wanted = {name: _API_VALUES.get(value, value) for name, value in asked.items()}
-    address = shlex.quote(server.rstrip("/") + with_query(f"/api/v1{path}", wanted))
-    return Commands(" ".join(words), f'curl -H "Authorization: Bearer $OPILIO_KEY" {address}')
+    address = shlex.quote(request.server.rstrip("/") + with_query(f"/api/v1{path}", wanted))
+    return Commands(" ".join(parts), f'curl -H "Authorization: Bearer $OPILIO_KEY" {address}')
 
 
 # Yes and no, as pages write them.

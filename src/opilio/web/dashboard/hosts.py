@@ -7,42 +7,47 @@ import msgspec
 from opilio.contracts.management import LimitsRequest
 from opilio.crawl.politeness import Limits
 from opilio.web.codec import named
-from opilio.web.dashboard.page import Page, Site, Visit, go
+from opilio.web.dashboard.page import Page, PageRequest, Section, redirect
 
-HOSTS = Site()
+HOSTS = Section()
 _SIZE = 50
 
 
 @HOSTS.page("/hosts")
-async def list_hosts(visit: Visit) -> Page:
-    number = visit.page_number()
-    figures = visit.opilio.figures
-    rows = await figures.hosts(q=visit.arg("q"), cooling=visit.flag("cooling"), page=number, size=_SIZE)
+async def list_hosts(request: PageRequest) -> Page:
+    number = request.page_number()
+    figures = request.opilio.figures
+    rows = await figures.hosts(
+        q=request.query("q"), cooling=request.flag("cooling down"), page=number, size=_SIZE
+    )
     shown = rows[:_SIZE]
     values = {
         "rows": shown,
         "more": len(rows) > _SIZE,
         "number": number,
         "rates": await figures.error_rates([row["host"] for row in shown]),
-        "fleet": visit.opilio.settings.fleet_limits,
-        "now": (await visit.app.live.pulse()).at,
-        "edit": next((row for row in shown if row["host"] == visit.arg("edit")), None),
+        "fleet": request.opilio.settings.fleet_limits,
+        "now": (await request.app.live.system_status()).at,
+        "edit": next((row for row in shown if row["host"] == request.query("edit")), None),
     }
-    return Page("hosts.html", visit.words.say("Hosts"), values, rows=shown)
+    return Page("hosts.html", request.locale.gettext("Hosts"), values, rows=shown)
 
 
 @HOSTS.action("/hosts/limits")
-async def set_limits(visit: Visit) -> Any:
-    said = {name: visit.said(name) for name in ("max_concurrent", "min_delay_seconds") if visit.said(name)}
+async def set_limits(request: PageRequest) -> Any:
+    said = {
+        name: request.field(name) for name in ("max_concurrent", "min_delay_seconds") if request.field(name)
+    }
     try:
         asked = msgspec.convert(said, LimitsRequest, strict=False)
     except msgspec.ValidationError as error:
         raise named(error) from None
-    host = await visit.opilio.hosts.set_limits(
-        visit.said("host") or "", Limits(asked.max_concurrent, asked.min_delay_seconds)
+    host = await request.opilio.hosts.set_limits(
+        request.field("host") or "", Limits(asked.max_concurrent, asked.min_delay_seconds)
     )
-    visit.app.desk.work_appeared()
-    await visit.note("host.limits", host, msgspec.to_builtins(asked))
-    return go(
-        f"/hosts?q={host}", visit.words.say("The limits of %(host)s hold from the next pull on.", host=host)
+    request.app.desk.work_appeared()
+    await request.audit("host.limits", host, msgspec.to_builtins(asked))
+    return redirect(
+        f"/hosts?q={host}",
+        request.locale.gettext("Limits of %(host)s saved.", host=host),
     )

@@ -1,7 +1,7 @@
-"""Words, numbers and times in the viewer's language."""
+"""Texts, numbers and times in the viewer's language."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
@@ -20,7 +20,8 @@ from babel.numbers import (
 )
 from babel.support import Translations
 
-from opilio.web.dashboard.sentences import recognise
+from opilio.contracts.management import Reason
+from opilio.errors import Invalid, Refused
 
 LANGUAGES = {"en": "English", "vi": "Tiếng Việt"}
 NOTHING = "\u2013"
@@ -39,7 +40,7 @@ def translations(language: str) -> Translations:
     return Translations(compiled)
 
 
-def choose(wanted: str | None, accept: str) -> str:
+def choose_language(wanted: str | None, accept: str) -> str:
     """The language that the viewer chose, else the first of the browser's that there is."""
     if wanted in LANGUAGES:
         return str(wanted)
@@ -47,8 +48,8 @@ def choose(wanted: str | None, accept: str) -> str:
     return next((code for code in preferred if code in LANGUAGES), "en")
 
 
-class Words:
-    """What templates and sentences are made with."""
+class Locale:
+    """What templates and messages are made with."""
 
     def __init__(self, language: str) -> None:
         self.language = language
@@ -57,22 +58,27 @@ class Words:
         self._group = get_group_symbol(language)
         self._many: Callable[[str, str, int], str] = catalogue.ngettext
 
-    def say(self, text: str, **values: Any) -> str:
+    def gettext(self, text: str, **values: Any) -> str:
         found = self._one(text)
         return found % values if values else found
 
-    def tell(self, told: str) -> str:
-        """What another part said, if it is known; a field's name before it stays."""
-        if self.language == "en":
-            return told
-        for before, rest in (("", told), told.partition(": ")[::2]):
-            if found := recognise(rest):
-                text, values = found
-                name = f"{before}: " if before else ""
-                return name + (self._one(text) % values if values else self._one(text))
-        return told
+    def refusal(self, refusal: Refused) -> str:
+        """The message of an error; a wrong field is named before it."""
+        text = self.fill(refusal.template, refusal.params)
+        return f"{refusal.field}: {text}" if isinstance(refusal, Invalid) else text
 
-    def counted(self, one: str, many: str, n: int, **values: Any) -> str:
+    def reason(self, reason: Reason) -> str:
+        """One answer to "why is it not running?"."""
+        template: str = getattr(reason, "template", reason.message)
+        params: Mapping[str, Any] = getattr(reason, "params", {})
+        return self.fill(template, params)
+
+    def fill(self, template: str, params: Mapping[str, Any]) -> str:
+        """A template of another part, translated and filled in; one without parameters is taken literally."""
+        found = self._one(template)
+        return found % params if params else found
+
+    def ngettext(self, one: str, many: str, n: int, **values: Any) -> str:
         return self._many(one, many, n) % {"n": self.number(n), **values}
 
     def number(self, value: float | Decimal | None, digits: int | None = None) -> str:
@@ -111,14 +117,14 @@ class Words:
         if isinstance(seconds, timedelta):
             seconds = seconds.total_seconds()
         if seconds < 10:
-            return self.say("%(n)s s", n=self.number(round(seconds, 1)))
+            return self.gettext("%(n)s s", n=self.number(round(seconds, 1)))
         if seconds < 100:
-            return self.say("%(n)s s", n=self.number(round(seconds)))
+            return self.gettext("%(n)s s", n=self.number(round(seconds)))
         if seconds < 6000:
-            return self.say("%(n)s min", n=self.number(round(seconds / 60)))
+            return self.gettext("%(n)s min", n=self.number(round(seconds / 60)))
         if seconds < 48 * 3600:
-            return self.say("%(n)s h", n=self.number(round(seconds / 3600, 1)))
-        return self.say("%(n)s d", n=self.number(round(seconds / 86400, 1)))
+            return self.gettext("%(n)s h", n=self.number(round(seconds / 3600, 1)))
+        return self.gettext("%(n)s d", n=self.number(round(seconds / 86400, 1)))
 
     def since(self, moment: datetime, now: datetime | None = None) -> str:
         return self.span(((now or datetime.now(UTC)) - moment).total_seconds())

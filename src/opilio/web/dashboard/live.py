@@ -16,10 +16,11 @@ import structlog
 from litestar import Response
 from litestar.response import Stream
 
-from opilio.insights.dashboard import Figures, Pulse, Watched
+from opilio.insights.dashboard import Figures, SystemStatus, Watched
 from opilio.runtime.dependencies import DependencyWatch
-from opilio.web.dashboard.i18n import Words
-from opilio.web.dashboard.page import Site, Visit, uuid_of
+from opilio.web.dashboard.forms import uuid_of
+from opilio.web.dashboard.i18n import Locale
+from opilio.web.dashboard.page import PageRequest, Section
 from opilio.web.dashboard.problems import problems
 from opilio.web.dashboard.render import fragment
 
@@ -32,58 +33,60 @@ _AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 
 @dataclass(slots=True)
-class Beat:
+class Snapshot:
     """One look: what was seen, or why nothing was; and how it reads in each language, made once."""
 
-    pulse: Pulse | None
+    system_status: SystemStatus | None
     fault: str = ""
     marks: dict[UUID | str, str] = field(default_factory=dict)
     away: Mapping[str, str] = field(default_factory=dict)
     _texts: dict[str, str] = field(default_factory=dict)
 
-    def overview(self, words: Words) -> str:
-        if words.language not in self._texts:
-            assert self.pulse is not None
-            found = problems(self.pulse, words)
-            html = fragment("parts/overview_live.html", words, pulse=self.pulse, problems=found)
-            self._texts[words.language] = html
-        return self._texts[words.language]
+    def overview(self, locale: Locale) -> str:
+        if locale.language not in self._texts:
+            assert self.system_status is not None
+            found = problems(self.system_status, locale)
+            html = fragment(
+                "parts/overview_live.html", locale, system_status=self.system_status, problems=found
+            )
+            self._texts[locale.language] = html
+        return self._texts[locale.language]
 
 
 @dataclass(eq=False, slots=True)
 class Viewer:
-    """Hears the newest beat only: a slow browser misses some, and misses nothing by it."""
+    """Receives the newest snapshot only: a slow browser misses some, and misses nothing by it."""
 
     watched: Watched
     _news: asyncio.Event = field(default_factory=asyncio.Event)
-    _beat: Beat | None = None
+    _snapshot: Snapshot | None = None
     _known: dict[UUID | str, str] | None = None
     _changed: bool = False
     ended: bool = False
 
-    def hear(self, beat: Beat) -> None:
-        if beat.pulse is not None:
-            mine = {thing: beat.marks.get(thing, "") for thing in self.watched}
+    def receive(self, snapshot: Snapshot) -> None:
+        if snapshot.system_status is not None:
+            mine = {thing: snapshot.marks.get(thing, "") for thing in self.watched}
             # The first look counts as a change: something may have happened since the page was made.
             self._changed = self._changed or (self._known != mine and bool(mine))
             self._known = mine
-        self._beat = beat
+        self._snapshot = snapshot
         self._news.set()
 
-    def greet(self, beat: Beat) -> None:
+    def seed(self, snapshot: Snapshot) -> None:
         """A look from before this viewer came: figures at once, but nothing to compare with."""
-        self._beat = beat
+        self._snapshot = snapshot
         self._news.set()
 
     def end(self) -> None:
         self.ended = True
         self._news.set()
 
-    async def next(self) -> tuple[Beat, bool]:
+    async def next(self) -> tuple[Snapshot, bool]:
         await self._news.wait()
         self._news.clear()
         changed, self._changed = self._changed, False
-        return self._beat or Beat(None), changed
+        return self._snapshot or Snapshot(None), changed
 
 
 class Live:
@@ -97,15 +100,15 @@ class Live:
         self._tick = tick
         self._viewers: set[Viewer] = set()
         self._task: asyncio.Task[None] | None = None
-        self._last: tuple[float, Beat] | None = None
+        self._last: tuple[float, Snapshot] | None = None
         self.looks = 0
 
-    async def pulse(self) -> Pulse:
+    async def system_status(self) -> SystemStatus:
         """The newest look if it is fresh, so that a page need not look again."""
         fresh = self._fresh()
-        return (fresh or await self.look()).pulse or await self._figures.pulse()
+        return (fresh or await self.look()).system_status or await self._figures.system_status()
 
-    def _fresh(self) -> Beat | None:
+    def _fresh(self) -> Snapshot | None:
         if self._last is None or self._last[0] < time.monotonic() - self._tick:
             return None
         return self._last[1]
@@ -114,7 +117,7 @@ class Live:
     def watching(self, watched: Watched) -> Iterator[Viewer]:
         viewer = Viewer(watched)
         if fresh := self._fresh():
-            viewer.greet(fresh)
+            viewer.seed(fresh)
         self._viewers.add(viewer)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
@@ -125,24 +128,24 @@ class Live:
 
     async def _run(self) -> None:
         while self._viewers:
-            beat = await self.look()
+            snapshot = await self.look()
             for viewer in list(self._viewers):
-                viewer.hear(beat)
+                viewer.receive(snapshot)
             await asyncio.sleep(self._tick)
 
-    async def look(self) -> Beat:
+    async def look(self) -> Snapshot:
         self.looks += 1
         watched = reduce(or_, (viewer.watched for viewer in self._viewers), Watched())
         try:
             async with asyncio.timeout(10):
-                pulse = await self._figures.pulse()
+                system_status = await self._figures.system_status()
                 marks = await self._figures.marks(watched)
         except _AWAY as error:
             _log.warning("the dashboard cannot see the database", error=str(error))
-            return Beat(None, fault=str(error) or type(error).__name__)
-        beat = Beat(pulse, marks=marks, away=self._outside.away())
-        self._last = (time.monotonic(), beat)
-        return beat
+            return Snapshot(None, fault=str(error) or type(error).__name__)
+        snapshot = Snapshot(system_status, marks=marks, away=self._outside.away())
+        self._last = (time.monotonic(), snapshot)
+        return snapshot
 
     async def close(self) -> None:
         """The process ends: so do the streams, and browsers look for another one."""
@@ -154,42 +157,44 @@ class Live:
             await asyncio.gather(self._task, return_exceptions=True)
 
 
-LIVE = Site()
+LIVE = Section()
 
 
-@LIVE.page("/live", twins=False)
-async def stream(visit: Visit) -> Response[Any]:
+@LIVE.page("/live", as_data=False)
+async def stream(request: PageRequest) -> Response[Any]:
     """Server-sent events: `tick` with the figures, `changed` when something on the screen did, `down`."""
     watched = Watched(
-        jobs=frozenset(map(uuid_of, _listed(visit.arg("jobs")))),
-        policies=frozenset(map(uuid_of, _listed(visit.arg("policies")))),
-        projects=frozenset(_listed(visit.arg("projects"))),
+        jobs=frozenset(map(uuid_of, _listed(request.query("jobs")))),
+        policies=frozenset(map(uuid_of, _listed(request.query("policies")))),
+        projects=frozenset(_listed(request.query("projects"))),
     )
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    messages = _messages(visit.app.live, visit.words, watched, overview=visit.arg("page") == "overview")
+    messages = _messages(
+        request.app.live, request.locale, watched, overview=request.query("page") == "overview"
+    )
     return Stream(messages, media_type="text/event-stream", headers=headers)
 
 
-async def _messages(live: Live, words: Words, watched: Watched, *, overview: bool) -> AsyncIterator[str]:
+async def _messages(live: Live, locale: Locale, watched: Watched, *, overview: bool) -> AsyncIterator[str]:
     ends = time.monotonic() + _LONGEST
     with live.watching(watched) as viewer:
         while time.monotonic() < ends:
-            beat, changed = await viewer.next()
+            snapshot, changed = await viewer.next()
             if viewer.ended:
                 return
-            if beat.pulse is None:
-                yield event("down", beat.fault)
+            if snapshot.system_status is None:
+                yield event("down", snapshot.fault)
                 continue
-            yield event("tick", _figures(beat.pulse, beat.away))
+            yield event("tick", _figures(snapshot.system_status, snapshot.away))
             if overview:
-                yield event("", beat.overview(words))
+                yield event("", snapshot.overview(locale))
             if changed:
                 yield event("changed", "1")
 
 
-def _figures(pulse: Pulse, away: Mapping[str, str]) -> str:
+def _figures(system_status: SystemStatus, away: Mapping[str, str]) -> str:
     shown = {
-        name: getattr(pulse, name)
+        name: getattr(system_status, name)
         for name in (
             "pending",
             "locked",
@@ -201,7 +206,7 @@ def _figures(pulse: Pulse, away: Mapping[str, str]) -> str:
             "projects",
         )
     }
-    return msgspec.json.encode(shown | {"at": pulse.at, "away": away}).decode()
+    return msgspec.json.encode(shown | {"at": system_status.at, "away": away}).decode()
 
 
 def event(name: str, data: str) -> str:

@@ -1,40 +1,40 @@
 """The overview: is crawling healthy, and if not, why?"""
 
 from opilio.insights.dashboard import SPANS
-from opilio.web.dashboard.page import Page, Site, Visit
+from opilio.web.dashboard.page import Page, PageRequest, Section
 from opilio.web.dashboard.problems import problems
 
-OVERVIEW = Site()
+OVERVIEW = Section()
 
 
 @OVERVIEW.page("/")
 @OVERVIEW.page("/overview")
-async def overview(visit: Visit) -> Page:
-    span = _span(visit)
-    pulse = await visit.app.live.pulse()
-    found = problems(pulse, visit.words)
+async def overview(request: PageRequest) -> Page:
+    span = _span(request)
+    system_status = await request.app.live.system_status()
+    found = problems(system_status, request.locale)
     return Page(
         "overview.html",
-        visit.words.say("Overview"),
+        request.locale.gettext("Overview"),
         {
-            "pulse": pulse,
+            "system_status": system_status,
             "problems": found,
             "span": span,
-            "histograms": await visit.opilio.figures.histograms(span),
+            "histograms": await request.opilio.figures.histograms(span),
         },
-        data={"pulse": pulse, "problems": [problem.text for problem in found]},
+        data={"system_status": system_status, "problems": [problem.text for problem in found]},
         charts=True,
         watch="page=overview",
     )
 
 
 @OVERVIEW.page("/overview/series")
-async def series(visit: Visit) -> Page:
+async def series(request: PageRequest) -> Page:
     """The charts' data; as a page, the overview itself."""
-    rows = await visit.opilio.figures.series(_span(visit))
+    rows = await request.opilio.figures.series(_span(request))
     return Page("refused.html", "", rows=rows)
 
 
-def _span(visit: Visit) -> str:
-    wanted = visit.arg("span") or "24h"
+def _span(request: PageRequest) -> str:
+    wanted = request.query("span") or "24h"
     return wanted if wanted in SPANS else "24h"

@@ -8,73 +8,73 @@ from opilio.crawl.priority import QUEUES, History, Score, score
 from opilio.errors import NotFound
 from opilio.insights.dashboard import PolicyFilter
 from opilio.web.dashboard.commands import as_commands
-from opilio.web.dashboard.page import Page, Site, Visit, go
+from opilio.web.dashboard.page import Page, PageRequest, Section, redirect
 
-POLICIES = Site()
+POLICIES = Section()
 SORTS = ("newest", "next", "priority", "failures", "url")
 _SIZE = 50
 _OPTIONS = {"enabled": "--enabled/--disabled", "host": "--host", "q": "--search"}
 
 
-def policy_filter(visit: Visit) -> PolicyFilter:
+def policy_filter(request: PageRequest) -> PolicyFilter:
     """What the address says is shown, counted and touched by bulk actions alike."""
-    key, _, value = (visit.arg("label") or "").partition("=")
-    queue = visit.arg("queue")
+    key, _, value = (request.query("label") or "").partition("=")
+    queue = request.query("queue")
     return PolicyFilter(
-        enabled=visit.flag("enabled"),
-        host=(visit.arg("host") or "").lower() or None,
-        q=visit.arg("q"),
+        enabled=request.flag("enabled"),
+        host=(request.query("host") or "").lower() or None,
+        q=request.query("q"),
         queue=queue if queue in QUEUES else None,
-        is_hot=visit.flag("hot"),
-        failing=visit.flag("failing"),
-        due=visit.flag("due"),
+        is_hot=request.flag("hot"),
+        failing=request.flag("failing"),
+        due=request.flag("due"),
         label_key=key or None,
         label_value=value if key else None,
     )
 
 
 @POLICIES.page("/policies")
-async def list_policies(visit: Visit) -> Page:
-    sort = visit.arg("sort") or "newest"
-    number = visit.page_number()
-    rows = await visit.opilio.figures.policies(
-        policy_filter(visit), sort=sort if sort in SORTS else "newest", page=number, size=_SIZE
+async def list_policies(request: PageRequest) -> Page:
+    sort = request.query("sort") or "newest"
+    number = request.page_number()
+    rows = await request.opilio.figures.policies(
+        policy_filter(request), sort=sort if sort in SORTS else "newest", page=number, size=_SIZE
     )
     shown = rows[:_SIZE]
-    say = visit.words.say
+    gettext = request.locale.gettext
     return Page(
         "policies.html",
-        say("Policies"),
+        gettext("Policies"),
         {
             "rows": shown,
             "more": len(rows) > _SIZE,
             "number": number,
-            "saved": await visit.opilio.views.all("policies"),
+            "saved": await request.opilio.views.all("policies"),
             "system": [
-                ("", say("All")),
-                ("failing=yes&sort=failures", say("Failing now")),
-                ("due=yes&sort=next", say("Due now")),
-                ("enabled=no", say("Switched off")),
-                ("hot=yes&sort=priority", say("Hot")),
+                ("", gettext("All")),
+                ("failing=yes&sort=failures", gettext("Failing")),
+                ("due=yes&sort=next", gettext("Due now")),
+                ("enabled=no", gettext("Disabled")),
+                ("hot=yes&sort=priority", gettext("Hot")),
             ],
-            "now": (await visit.app.live.pulse()).at,
+            "now": (await request.app.live.system_status()).at,
         },
         rows=shown,
         watch="policies=" + ",".join(str(row["id"]) for row in shown),
-        commands=as_commands(visit, "opilio policies list", "/policies", _OPTIONS),
+        commands=as_commands(request, "opilio policies list", "/policies", _OPTIONS),
     )
 
 
 @POLICIES.page("/policies/{id:str}")
-async def one_policy(visit: Visit) -> Page:
-    opilio = visit.opilio
-    policy = await opilio.insights.policy(visit.id())
+async def one_policy(request: PageRequest) -> Page:
+    opilio = request.opilio
+    policy = await opilio.insights.policy(request.id())
     fields = await opilio.figures.fields(policy.id)
     why = await opilio.insights.policy_why(policy.id)
     runs = await opilio.insights.jobs(policy_id=policy.id, limit=20)
     changes = await opilio.insights.history(policy.id, limit=30)
     last = await opilio.figures.last_values(policy.id)
-    rated = rate(visit, policy)
+    rated = rate(request, policy)
     return Page(
         "policy.html",
         policy.url,
@@ -85,7 +85,7 @@ async def one_policy(visit: Visit) -> Page:
             "changes": changes.items,
             "last": last,
             "rated": rated,
-            "reasons": reasons_in_words(visit, rated),
+            "reasons": reasons_in_words(request, rated),
             "charts": [field for field in ("price", "in_stock") if field in fields] + _numbers(fields, last),
         },
         data={"policy": policy, "why": why, "runs": runs.items, "changes": changes.items},
@@ -101,9 +101,9 @@ def _numbers(fields: list[str], last: Any) -> list[str]:
 
 
 @POLICIES.page("/policies/{id:str}/values")
-async def values(visit: Visit) -> Page:
+async def values(request: PageRequest) -> Page:
     """The history of one value, for its chart."""
-    rows = await visit.opilio.figures.values(visit.id(), visit.arg("field") or "price")
+    rows = await request.opilio.figures.values(request.id(), request.query("field") or "price")
     return Page("refused.html", "", rows=[row for row in rows if _is_plain(row["value"])])
 
 
@@ -113,53 +113,53 @@ def _is_plain(value: Any) -> bool:
 
 
 @POLICIES.action("/policies/{id:str}/run")
-async def run_policy(visit: Visit) -> Any:
-    policy = await visit.opilio.insights.policy(visit.id())
-    job_id = await run_now(visit, policy)
-    return go(f"/jobs/{job_id}", visit.words.say("The job waits for a bot."))
+async def run_policy(request: PageRequest) -> Any:
+    policy = await request.opilio.insights.policy(request.id())
+    job_id = await run_now(request, policy)
+    return redirect(f"/jobs/{job_id}", request.locale.gettext("Job created. It waits for a bot."))
 
 
-async def run_now(visit: Visit, policy: Any) -> Any:
-    job_id = await visit.opilio.scheduling.run_now(policy.id, rate(visit, policy).priority, visit.actor)
+async def run_now(request: PageRequest, policy: Any) -> Any:
+    job_id = await request.opilio.scheduling.run_now(policy.id, rate(request, policy).priority, request.actor)
     if job_id is None:
-        raise NotFound(f"there is no policy {policy.id}")
-    visit.app.desk.work_appeared()
-    await visit.note("policy.run", str(policy.id))
+        raise NotFound("there is no policy %(id)s", id=policy.id)
+    request.app.desk.work_appeared()
+    await request.audit("policy.run", str(policy.id))
     return job_id
 
 
 @POLICIES.action("/policies/{id:str}/switch")
-async def switch_policy(visit: Visit) -> Any:
-    enabled = visit.said("enabled") == "yes"
-    await visit.opilio.policies.change(visit.id(), PolicyPatch(enabled=enabled))
-    visit.app.desk.work_appeared()
-    await visit.note("policy.change", str(visit.id()), {"enabled": enabled})
-    return go(
-        f"/policies/{visit.id()}",
-        visit.words.say("Switched on.") if enabled else visit.words.say("Switched off."),
+async def switch_policy(request: PageRequest) -> Any:
+    enabled = request.field("enabled") == "yes"
+    await request.opilio.policies.change(request.id(), PolicyPatch(enabled=enabled))
+    request.app.desk.work_appeared()
+    await request.audit("policy.change", str(request.id()), {"enabled": enabled})
+    return redirect(
+        f"/policies/{request.id()}",
+        request.locale.gettext("Enabled.") if enabled else request.locale.gettext("Disabled."),
     )
 
 
 @POLICIES.action("/policies/{id:str}/delete")
-async def delete_policy(visit: Visit) -> Any:
-    if not await visit.opilio.policies.delete([visit.id()]):
-        raise NotFound(f"there is no policy {visit.id()}")
-    await visit.note("policy.delete", str(visit.id()))
-    return go("/policies", visit.words.say("Deleted; its results stay."))
+async def delete_policy(request: PageRequest) -> Any:
+    if not await request.opilio.policies.delete([request.id()]):
+        raise NotFound("there is no policy %(id)s", id=request.id())
+    await request.audit("policy.delete", str(request.id()))
+    return redirect("/policies", request.locale.gettext("Policy deleted. Its results are kept."))
 
 
-def rate(visit: Visit, policy: Any, overdue: float = 0.0) -> Score:
+def rate(request: PageRequest, policy: Any, overdue: float = 0.0) -> Score:
     """The priority that the rule engine gives, and why; the same rules as the scheduler's."""
     history = History(policy.priority, overdue, getattr(policy, "error_rate", 0.0), policy.hot)
-    return score(history, visit.opilio.settings.rule_table)
+    return score(history, request.opilio.settings.rule_table)
 
 
-def reasons_in_words(visit: Visit, rated: Score) -> list[tuple[str, int]]:
-    say = visit.words.say
+def reasons_in_words(request: PageRequest, rated: Score) -> list[tuple[str, int]]:
+    gettext = request.locale.gettext
     names = {
-        "importance": say("base priority"),
-        "overdue": say("overdue"),
-        "error_rate": say("past errors"),
-        "hot": say("hot"),
+        "importance": gettext("base priority"),
+        "overdue": gettext("overdue"),
+        "error_rate": gettext("error rate"),
+        "hot": gettext("hot"),
     }
     return [(names[name], points) for name, points in rated.reasons if points or name == "importance"]

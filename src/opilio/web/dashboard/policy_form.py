@@ -12,53 +12,53 @@ from opilio.crawl.priority import choose_queue
 from opilio.crawl.url import normalise
 from opilio.errors import Invalid, Refused
 from opilio.web.codec import named
-from opilio.web.dashboard.page import Page, Site, Visit, go
+from opilio.web.dashboard.page import Page, PageRequest, Section, redirect
 from opilio.web.dashboard.policies import rate, reasons_in_words
 from opilio.web.dashboard.render import exact
 
-POLICY_FORM = Site()
+POLICY_FORM = Section()
 _TEXTS = ("url", "frequency_hours", "priority", "max_retries", "retry_backoff_minutes", "timeout_minutes")
 _OBJECTS = ("crawl_config", "rule_set")
 
 
-@POLICY_FORM.page("/policies/new", need="write", twins=False)
-async def new_policy(visit: Visit) -> Page:
-    wanted = PolicyInput(url=visit.arg("url") or "https://")
-    return _page(visit.words.say("New policy"), _shown(wanted), "/policies/new")
+@POLICY_FORM.page("/policies/new", need="write", as_data=False)
+async def new_policy(request: PageRequest) -> Page:
+    wanted = PolicyInput(url=request.query("url") or "https://")
+    return _page(request.locale.gettext("New policy"), _shown(wanted), "/policies/new")
 
 
 @POLICY_FORM.action("/policies/new")
-async def create_policy(visit: Visit) -> Any:
+async def create_policy(request: PageRequest) -> Any:
     try:
-        wanted = _read(visit, PolicyInput)
-        policy_id = await visit.opilio.policies.create(wanted)
+        wanted = _read(request, PolicyInput)
+        policy_id = await request.opilio.policies.create(wanted)
     except Refused as refusal:
-        return _page(visit.words.say("New policy"), _typed(visit), "/policies/new", refusal)
-    await visit.note("policy.create", str(policy_id), {"url": wanted.url})
-    return go(f"/policies/{policy_id}", visit.words.say("Created."))
+        return _page(request.locale.gettext("New policy"), _typed(request), "/policies/new", refusal)
+    await request.audit("policy.create", str(policy_id), {"url": wanted.url})
+    return redirect(f"/policies/{policy_id}", request.locale.gettext("Created."))
 
 
-@POLICY_FORM.page("/policies/{id:str}/edit", need="write", twins=False)
-async def edit_policy(visit: Visit) -> Page:
-    policy = await visit.opilio.insights.policy(visit.id())
-    return _page(visit.words.say("Edit the policy"), _shown(policy), f"/policies/{policy.id}/edit")
+@POLICY_FORM.page("/policies/{id:str}/edit", need="write", as_data=False)
+async def edit_policy(request: PageRequest) -> Page:
+    policy = await request.opilio.insights.policy(request.id())
+    return _page(request.locale.gettext("Edit policy"), _shown(policy), f"/policies/{policy.id}/edit")
 
 
 @POLICY_FORM.action("/policies/{id:str}/edit")
-async def change_policy(visit: Visit) -> Any:
-    path = f"/policies/{visit.id()}"
+async def change_policy(request: PageRequest) -> Any:
+    path = f"/policies/{request.id()}"
     try:
-        patch = _read(visit, PolicyPatch)
-        await visit.opilio.policies.change(visit.id(), patch)
+        patch = _read(request, PolicyPatch)
+        await request.opilio.policies.change(request.id(), patch)
     except Refused as refusal:
-        return _page(visit.words.say("Edit the policy"), _typed(visit), f"{path}/edit", refusal)
-    visit.app.desk.work_appeared()
-    await visit.note("policy.change", str(visit.id()), msgspec.to_builtins(patch))
-    return go(path, visit.words.say("Saved."))
+        return _page(request.locale.gettext("Edit policy"), _typed(request), f"{path}/edit", refusal)
+    request.app.desk.work_appeared()
+    await request.audit("policy.change", str(request.id()), msgspec.to_builtins(patch))
+    return redirect(path, request.locale.gettext("Saved."))
 
 
 @POLICY_FORM.action("/policies/preview", need="read")
-async def preview(visit: Visit) -> Page:
+async def preview(request: PageRequest) -> Page:
     """What would become of the form as it stands: the priority with its reasons, the queue, the faults."""
     values: dict[str, Any] = {
         "fault": None,
@@ -70,15 +70,15 @@ async def preview(visit: Visit) -> Page:
         "enabled": True,
     }
     try:
-        wanted = _read(visit, PolicyInput)
+        wanted = _read(request, PolicyInput)
         rules.check(wanted)
-        values["host"] = normalise(wanted.url, visit.opilio.settings.crawl_allow).host
+        values["host"] = normalise(wanted.url, request.opilio.settings.crawl_allow).host
         values |= {"hours": wanted.frequency_hours, "enabled": wanted.enabled}
-        values["rated"] = rate(visit, wanted)
-        values["reasons"] = reasons_in_words(visit, values["rated"])
+        values["rated"] = rate(request, wanted)
+        values["reasons"] = reasons_in_words(request, values["rated"])
         values["queue"] = choose_queue(wanted.queue, wanted.crawl_config)
     except Refused as refusal:
-        values["fault"] = refusal.message
+        values["fault"] = request.locale.refusal(refusal)
     return Page("parts/policy_preview.html", "", values)
 
 
@@ -102,20 +102,20 @@ def _text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _typed(visit: Visit) -> dict[str, str]:
+def _typed(request: PageRequest) -> dict[str, str]:
     names = (*_TEXTS, *_OBJECTS, "labels", "queue", "enabled", "hot")
-    return {name: visit.said(name) or "" for name in names}
+    return {name: request.field(name) or "" for name in names}
 
 
-def _read(visit: Visit, kind: type[Any]) -> Any:
+def _read(request: PageRequest, kind: type[Any]) -> Any:
     """The form as the API would get it, so that both refuse the same."""
-    body: dict[str, Any] = {name: visit.said(name) for name in _TEXTS if visit.said(name)}
-    body |= {name: _object(name, visit.said(name)) for name in _OBJECTS}
-    body["labels"] = _labels(visit.said("labels"))
-    body["queue"] = visit.said("queue")
-    body["enabled"] = visit.said("enabled") == "yes"
-    body["hot"] = visit.said("hot") == "yes"
-    if moment := visit.said("next_run_at"):
+    body: dict[str, Any] = {name: request.field(name) for name in _TEXTS if request.field(name)}
+    body |= {name: _object(name, request.field(name)) for name in _OBJECTS}
+    body["labels"] = _labels(request.field("labels"))
+    body["queue"] = request.field("queue")
+    body["enabled"] = request.field("enabled") == "yes"
+    body["hot"] = request.field("hot") == "yes"
+    if moment := request.field("next_run_at"):
         body["next_run_at"] = _moment(moment)
     try:
         return msgspec.convert(body, kind, strict=False)
@@ -127,14 +127,14 @@ def _object(name: str, text: str | None) -> Any:
     try:
         return msgspec.json.decode(text) if text else {}
     except msgspec.DecodeError as error:
-        raise Invalid(name, f"is not JSON: {error}") from None
+        raise Invalid(name, "is not JSON: %(why)s", why=error) from None
 
 
 def _labels(text: str | None) -> dict[str, str]:
     lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
     wrong = next((line for line in lines if "=" not in line), None)
     if wrong is not None:
-        raise Invalid("labels", f"one key=value a line; this is none: {wrong[:60]}")
+        raise Invalid("labels", "write one key=value per line; this line is not: %(line)s", line=wrong[:60])
     return {key.strip(): value.strip() for key, _, value in (line.partition("=") for line in lines)}
 
 
@@ -142,5 +142,5 @@ def _moment(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise Invalid("next_run_at", "is no date and time") from None
+        raise Invalid("next_run_at", "must be a date and time") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

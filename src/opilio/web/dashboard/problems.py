@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from opilio.insights.dashboard import Pulse
-from opilio.web.dashboard.i18n import Words
+from opilio.insights.dashboard import SystemStatus
+from opilio.web.dashboard.i18n import Locale
 
 _GONE = timedelta(minutes=2)
 _LATE = 60.0
@@ -21,110 +21,122 @@ class Problem:
     href: str
 
 
-def problems(pulse: Pulse, words: Words) -> list[Problem]:
+def problems(system_status: SystemStatus, locale: Locale) -> list[Problem]:
     """Everything that needs a person, what stops work first."""
     found = [
-        *_no_bot(pulse, words),
-        *_scheduler(pulse, words),
-        *_sweeper(pulse, words),
-        *_delivery(pulse, words),
-        *_failures(pulse, words),
-        *_webhooks(pulse, words),
-        *_cooling(pulse, words),
+        *_no_bot(system_status, locale),
+        *_scheduler(system_status, locale),
+        *_sweeper(system_status, locale),
+        *_delivery(system_status, locale),
+        *_failures(system_status, locale),
+        *_webhooks(system_status, locale),
+        *_cooling(system_status, locale),
     ]
     return sorted(found, key=lambda problem: not problem.bad)
 
 
-def _no_bot(pulse: Pulse, words: Words) -> list[Problem]:
+def _no_bot(system_status: SystemStatus, locale: Locale) -> list[Problem]:
     found = []
-    for queue in pulse.queues:
-        if not queue.waiting or (queue.bot_seen_at and queue.bot_seen_at > pulse.at - _GONE):
+    for queue in system_status.queues:
+        if not queue.waiting or (queue.bot_seen_at and queue.bot_seen_at > system_status.at - _GONE):
             continue
-        jobs = words.counted("%(n)s job waits", "%(n)s jobs wait", queue.waiting)
+        jobs = locale.ngettext("%(n)s job waiting", "%(n)s jobs waiting", queue.waiting)
         if queue.bot_seen_at is None:
-            text = words.say("No bot with %(queue)s was ever seen: %(jobs)s", queue=queue.queue, jobs=jobs)
-        else:
-            since = words.since(queue.bot_seen_at, pulse.at)
-            text = words.say(
-                "No bot with %(queue)s for %(since)s: %(jobs)s", queue=queue.queue, since=since, jobs=jobs
+            text = locale.gettext(
+                "No %(queue)s bot has connected yet: %(jobs)s", queue=queue.queue, jobs=jobs
             )
-        detail = words.say("Bots say what they can do when they pull. Start one that can do this.")
-        found.append(Problem(True, text, detail, words.say("Connect a bot"), "/bots#connect"))
+        else:
+            since = locale.since(queue.bot_seen_at, system_status.at)
+            text = locale.gettext(
+                "No %(queue)s bot for %(since)s: %(jobs)s", queue=queue.queue, since=since, jobs=jobs
+            )
+        detail = locale.gettext("Start a bot with this capability.")
+        found.append(Problem(True, text, detail, locale.gettext("Connect a bot"), "/bots#connect"))
     return found
 
 
-def _scheduler(pulse: Pulse, words: Words) -> list[Problem]:
-    if pulse.oldest_due < _LATE:
+def _scheduler(system_status: SystemStatus, locale: Locale) -> list[Problem]:
+    if system_status.oldest_due < _LATE:
         return []
-    due = words.counted(
-        "%(n)s policy is due but not started", "%(n)s policies are due but not started", pulse.due
+    due = locale.ngettext("%(n)s policy is overdue", "%(n)s policies are overdue", system_status.due)
+    text = locale.gettext(
+        "%(due)s, oldest %(since)s ago", due=due, since=locale.span(system_status.oldest_due)
     )
-    text = words.say("%(due)s, the oldest for %(since)s", due=due, since=words.span(pulse.oldest_due))
-    detail = words.say("The scheduler seems not to run: opilio up and opilio run scheduler start it.")
-    return [Problem(True, text, detail, words.say("Show them"), "/policies?due=yes&sort=next")]
+    detail = locale.gettext("The scheduler is not running. Start it with “opilio run scheduler”.")
+    return [Problem(True, text, detail, locale.gettext("View"), "/policies?due=yes&sort=next")]
 
 
-def _sweeper(pulse: Pulse, words: Words) -> list[Problem]:
-    if not pulse.overrun:
+def _sweeper(system_status: SystemStatus, locale: Locale) -> list[Problem]:
+    if not system_status.overrun:
         return []
-    text = words.counted(
-        "%(n)s lock ran out and nobody took it back",
-        "%(n)s locks ran out and nobody took them back",
-        pulse.overrun,
+    text = locale.ngettext(
+        "%(n)s expired lock was not released",
+        "%(n)s expired locks were not released",
+        system_status.overrun,
     )
-    detail = words.say("The scheduler seems not to run: opilio up and opilio run scheduler start it.")
-    return [Problem(True, text, detail, words.say("Show them"), "/jobs?status=locked")]
+    detail = locale.gettext("The scheduler is not running. Start it with “opilio run scheduler”.")
+    return [Problem(True, text, detail, locale.gettext("View"), "/jobs?status=locked")]
 
 
-def _delivery(pulse: Pulse, words: Words) -> list[Problem]:
-    if pulse.oldest_outbox < _LATE:
+def _delivery(system_status: SystemStatus, locale: Locale) -> list[Problem]:
+    if system_status.oldest_outbox < _LATE:
         return []
-    events = words.counted("%(n)s event waits to go out", "%(n)s events wait to go out", pulse.outbox)
-    text = words.say(
-        "%(events)s, the oldest for %(since)s", events=events, since=words.span(pulse.oldest_outbox)
+    events = locale.ngettext(
+        "%(n)s event not yet delivered", "%(n)s events not yet delivered", system_status.outbox
     )
-    detail = words.say("Delivery seems not to run: opilio up and opilio run delivery start it.")
-    return [Problem(False, text, detail, words.say("Show them"), "/events")]
+    text = locale.gettext(
+        "%(events)s, oldest %(since)s ago", events=events, since=locale.span(system_status.oldest_outbox)
+    )
+    detail = locale.gettext("Delivery is not running. Start it with “opilio run delivery”.")
+    return [Problem(False, text, detail, locale.gettext("View"), "/events")]
 
 
-def _failures(pulse: Pulse, words: Words) -> list[Problem]:
-    hour = pulse.hour
+def _failures(system_status: SystemStatus, locale: Locale) -> list[Problem]:
+    hour = system_status.hour
     lost = hour.failed + hour.expired
     if hour.ended < _ENOUGH_TO_JUDGE or lost / hour.ended < _BAD_SHARE:
         return []
-    text = words.say("%(share)s of crawls failed in the last hour", share=words.percent(lost / hour.ended))
-    most = ", ".join(f"{code} ({words.number(n)})" for code, n in list(pulse.error_codes.items())[:3])
-    detail = words.say("Most frequent: %(codes)s", codes=most) if most else ""
-    return [Problem(True, text, detail, words.say("Show them"), "/jobs?status=failed")]
+    text = locale.gettext(
+        "%(share)s of crawls failed in the last hour", share=locale.percent(lost / hour.ended)
+    )
+    most = ", ".join(
+        f"{code} ({locale.number(n)})" for code, n in list(system_status.error_codes.items())[:3]
+    )
+    detail = locale.gettext("Most frequent: %(codes)s", codes=most) if most else ""
+    return [Problem(True, text, detail, locale.gettext("View"), "/jobs?status=failed")]
 
 
-def _webhooks(pulse: Pulse, words: Words) -> list[Problem]:
+def _webhooks(system_status: SystemStatus, locale: Locale) -> list[Problem]:
     found = []
-    for hook in pulse.troubled_webhooks:
+    for hook in system_status.troubled_webhooks:
         if hook.status == "disabled":
-            text = words.say("The webhook to %(url)s was switched off", url=hook.url)
+            text = locale.gettext("Webhook %(url)s is disabled", url=hook.url)
         else:
-            since = words.since(hook.failing_since, pulse.at) if hook.failing_since else ""
-            text = words.say("The webhook to %(url)s fails since %(since)s", url=hook.url, since=since)
+            since = locale.since(hook.failing_since, system_status.at) if hook.failing_since else ""
+            text = locale.gettext("Webhook %(url)s has been failing for %(since)s", url=hook.url, since=since)
         found.append(
             Problem(
-                False, text, hook.status_reason or "", words.say("Show it"), f"/webhooks/{hook.endpoint_id}"
+                False,
+                text,
+                hook.status_reason or "",
+                locale.gettext("View"),
+                f"/webhooks/{hook.endpoint_id}",
             )
         )
     return found
 
 
-def _cooling(pulse: Pulse, words: Words) -> list[Problem]:
+def _cooling(system_status: SystemStatus, locale: Locale) -> list[Problem]:
     found = []
-    for host in pulse.cooling:
+    for host in system_status.cooling:
         if not host.waiting:
             continue
-        jobs = words.counted("%(n)s job waits", "%(n)s jobs wait", host.waiting)
-        left = words.span(host.cooling_until - pulse.at)
-        text = words.say(
-            "%(host)s is left alone for another %(left)s: %(jobs)s", host=host.host, left=left, jobs=jobs
+        jobs = locale.ngettext("%(n)s job waiting", "%(n)s jobs waiting", host.waiting)
+        left = locale.span(host.cooling_until - system_status.at)
+        text = locale.gettext(
+            "%(host)s is cooling down for another %(left)s: %(jobs)s", host=host.host, left=left, jobs=jobs
         )
         found.append(
-            Problem(False, text, host.cooling_reason or "", words.say("Show it"), f"/hosts?q={host.host}")
+            Problem(False, text, host.cooling_reason or "", locale.gettext("View"), f"/hosts?q={host.host}")
         )
     return found

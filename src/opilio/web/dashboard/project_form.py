@@ -8,9 +8,10 @@ import msgspec
 from opilio.contracts.projects import ProjectInput
 from opilio.errors import Conflict, Invalid, Refused
 from opilio.web.codec import named
-from opilio.web.dashboard.page import Page, Site, Visit, go
+from opilio.web.dashboard.i18n import Locale
+from opilio.web.dashboard.page import Page, PageRequest, Section, redirect
 
-PROJECT_FORM = Site()
+PROJECT_FORM = Section()
 _TEXTS = ("project_id", "brand_name", "webhook_url")
 _NUMBERS = ("limit_per_keyword", "time_range")
 _LISTS = ("brand_keywords", "competitor_keywords")
@@ -18,53 +19,57 @@ _FIELDS = (*_TEXTS, *_NUMBERS, *_LISTS, "platforms")
 _NAME = re.compile(r"\[(.+)\]")
 
 
-@PROJECT_FORM.page("/projects/new", need="write", twins=False)
-async def new_project(visit: Visit) -> Page:
-    return _page(visit)
+@PROJECT_FORM.page("/projects/new", need="write", as_data=False)
+async def new_project(request: PageRequest) -> Page:
+    return _page(request)
 
 
 @PROJECT_FORM.action("/projects/new")
-async def create_project(visit: Visit) -> Any:
+async def create_project(request: PageRequest) -> Any:
     try:
-        project_id = await visit.opilio.projects.create(_read(visit), by=visit.actor)
+        project_id = await request.opilio.projects.create(_read(request), by=request.actor)
     except Refused as refusal:
-        return _page(visit, refusal)
-    await visit.note("project.create", project_id)
-    return go(f"/projects/{project_id}", visit.words.say("Created: its tasks go out to the crawlers."))
+        return _page(request, refusal)
+    await request.audit("project.create", project_id)
+    return redirect(
+        f"/projects/{project_id}",
+        request.locale.gettext("Project created. Its tasks are being sent to the crawlers."),
+    )
 
 
-def _page(visit: Visit, refusal: Refused | None = None) -> Page:
-    settings = visit.opilio.settings
-    typed = {name: visit.said(name) or "" for name in (*_TEXTS, *_NUMBERS, *_LISTS)}
+def _page(request: PageRequest, refusal: Refused | None = None) -> Page:
+    settings = request.opilio.settings
+    typed = {name: request.field(name) or "" for name in (*_TEXTS, *_NUMBERS, *_LISTS)}
     values = {
         "form": typed,
         "platforms": settings.platforms,
-        "chosen": visit.form.get("platforms", []) if visit.form else settings.platforms,
+        "chosen": request.form.get("platforms", []) if request.form else settings.platforms,
         "usual_limit": settings.limit_per_keyword,
-        "faults": {} if refusal is None else _faults(refusal),
+        "faults": {} if refusal is None else _faults(request.locale, refusal),
     }
     status = 400 if refusal else 200
-    return Page("project_form.html", visit.words.say("New project"), values, status=status)
+    return Page("project_form.html", request.locale.gettext("New project"), values, status=status)
 
 
-def _faults(refusal: Refused) -> dict[str, str]:
-    """What is wrong, by field; under no name what belongs to none."""
+def _faults(locale: Locale, refusal: Refused) -> dict[str, str]:
+    """The messages by field; under an empty name those that belong to no field."""
     if isinstance(refusal, Conflict):
-        return {"project_id": refusal.message}
+        return {"project_id": locale.refusal(refusal)}
     if not isinstance(refusal, Invalid):
-        return {"": refusal.message}
+        return {"": locale.refusal(refusal)}
     field = re.split(r"[.\[]", refusal.field)[0]
     field = {"url": "webhook_url"}.get(field, field)
-    message = refusal.details[0]["message"]
-    return {field: message} if field in _FIELDS else {"": refusal.message}
+    if field not in _FIELDS:
+        return {"": locale.refusal(refusal)}
+    return {field: locale.fill(refusal.template, refusal.params)}
 
 
-def _read(visit: Visit) -> ProjectInput:
+def _read(request: PageRequest) -> ProjectInput:
     """The form as the API would get it, so that both refuse the same."""
-    body: dict[str, Any] = {name: visit.said(name) for name in (*_TEXTS, *_NUMBERS) if visit.said(name)}
-    body["brand_keywords"] = _lines(visit.said("brand_keywords"))
-    body["competitor_keywords"] = _competitors(_lines(visit.said("competitor_keywords")))
-    body["platforms"] = visit.form.get("platforms", [])
+    body: dict[str, Any] = {name: request.field(name) for name in (*_TEXTS, *_NUMBERS) if request.field(name)}
+    body["brand_keywords"] = _lines(request.field("brand_keywords"))
+    body["competitor_keywords"] = _competitors(_lines(request.field("competitor_keywords")))
+    body["platforms"] = request.form.get("platforms", [])
     try:
         return msgspec.convert(body, ProjectInput, strict=False)
     except msgspec.ValidationError as error:
@@ -87,7 +92,7 @@ def _competitors(lines: list[str]) -> list[str] | dict[str, list[str]]:
             found.setdefault(name, [])
         elif not name:
             raise Invalid(
-                "competitor_keywords", f"begin with a name in brackets: {line[:60]} belongs to nobody"
+                "competitor_keywords", "start with a name in brackets; %(line)s has no group", line=line[:60]
             )
         else:
             found[name].append(line)

@@ -5,9 +5,9 @@ from typing import Any
 
 from opilio.contracts.projects import Project, TaskRow
 from opilio.web.dashboard.commands import as_commands
-from opilio.web.dashboard.page import Page, Site, Visit
+from opilio.web.dashboard.page import Page, PageRequest, Section
 
-PROJECTS = Site()
+PROJECTS = Section()
 STATUSES = ("PENDING", "PROCESSING", "DONE")
 TASK_STATUSES = ("waiting", "sent", "retrying", "done", "failed")
 _SIZE = 50
@@ -16,23 +16,23 @@ _WEBHOOKS = 20
 
 
 @PROJECTS.page("/projects")
-async def list_projects(visit: Visit) -> Page:
-    status = visit.arg("status")
-    found = await visit.opilio.project_insights.projects(
+async def list_projects(request: PageRequest) -> Page:
+    status = request.query("status")
+    found = await request.opilio.project_insights.projects(
         limit=_SIZE,
-        cursor=visit.arg("cursor"),
+        cursor=request.query("cursor"),
         status=status if status in STATUSES else None,
-        q=visit.arg("q"),
+        q=request.query("q"),
     )
     values = {"items": found.items, "next_cursor": found.next_cursor, "statuses": STATUSES}
     return Page(
         "projects.html",
-        visit.words.say("Projects"),
+        request.locale.gettext("Projects"),
         values,
         data={"items": found.items, "next_cursor": found.next_cursor},
         rows=[flat(project) for project in found.items],
         watch="projects=" + ",".join(project.project_id for project in found.items),
-        commands=as_commands(visit, "opilio projects list", "/projects", {"status": "--status"}),
+        commands=as_commands(request, "opilio projects list", "/projects", {"status": "--status"}),
     )
 
 
@@ -60,15 +60,15 @@ def flat(project: Project) -> dict[str, Any]:
 
 
 @PROJECTS.page("/projects/{id:str}")
-async def one_project(visit: Visit) -> Page:
-    insights = visit.opilio.project_insights
-    project = await insights.project(visit.name())
-    status = visit.arg("status")
+async def one_project(request: PageRequest) -> Page:
+    insights = request.opilio.project_insights
+    project = await insights.project(request.name())
+    status = request.query("status")
     found = await insights.tasks(
         project.project_id,
         # Whole keywords on a page: each has one task on every platform.
         limit=_KEYWORDS * len(project.platforms),
-        cursor=visit.arg("cursor"),
+        cursor=request.query("cursor"),
         status=status if status in TASK_STATUSES else None,
     )
     told = await insights.told(project.project_id, limit=_WEBHOOKS)
@@ -92,7 +92,7 @@ async def one_project(visit: Visit) -> Page:
         rows=found.items,
         watch=f"projects={project.project_id}",
         commands=as_commands(
-            visit, f"opilio projects show {project.project_id}", f"/projects/{project.project_id}"
+            request, f"opilio projects show {project.project_id}", f"/projects/{project.project_id}"
         ),
     )
 

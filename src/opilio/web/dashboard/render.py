@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from litestar import Response
 
 import opilio
-from opilio.web.dashboard.i18n import LANGUAGES, Words, translations
+from opilio.web.dashboard.i18n import LANGUAGES, Locale, translations
 from opilio.web.documents import asset
 
 _CSP = (
@@ -23,7 +23,7 @@ STATES = ("pending", "locked", "done", "failed", "expired")
 
 @lru_cache(maxsize=8)
 def environment(language: str) -> Environment:
-    words = Words(language)
+    locale = Locale(language)
     made = Environment(
         loader=PackageLoader("opilio.web"),
         autoescape=select_autoescape(default=True, default_for_string=True),
@@ -35,38 +35,38 @@ def environment(language: str) -> Environment:
     made.install_gettext_translations(translations(language), newstyle=True)  # type: ignore[attr-defined]
     made.policies["json.dumps_kwargs"] = {"sort_keys": False}
     made.filters |= {
-        "number": words.number,
-        "short": words.short,
-        "percent": words.percent,
-        "span": words.span,
-        "every": words.every,
+        "number": locale.number,
+        "short": locale.short,
+        "percent": locale.percent,
+        "span": locale.span,
+        "every": locale.every,
         "exact": exact,
         "web_link": web_link,
         "iso": lambda moment: moment.isoformat() if moment else "",
     }
     made.globals |= {
-        "words": words,
+        "locale": locale,
         "lang": language,
         "languages": LANGUAGES,
         "version": opilio.__version__,
         "states": STATES,
-        "money": words.money,
+        "money": locale.money,
         "asset": asset,
     }
     return made
 
 
-def render(template: str, visit: Any, page: Any, *, flash: str = "") -> Response[Any]:
+def render(template: str, request: Any, page: Any, *, flash: str = "") -> Response[Any]:
     html = (
-        environment(visit.words.language)
+        environment(request.locale.language)
         .get_template(template)
         .render(
-            visit=visit,
+            request=request,
             page=page,
             title=page.title,
-            theme=theme_of(visit.request),
+            theme=theme_of(request.http),
             flash=flash,
-            csrf=visit.operator.csrf_token,
+            csrf=request.operator.csrf_token,
             **page.values,
         )
     )
@@ -74,14 +74,14 @@ def render(template: str, visit: Any, page: Any, *, flash: str = "") -> Response
     return _html(html, page.status, _CSP + frames)
 
 
-def plain(template: str, words: Words, *, status: int = 200, **values: Any) -> Response[Any]:
+def render_plain(template: str, locale: Locale, *, status: int = 200, **values: Any) -> Response[Any]:
     """A page for nobody in particular: login, and what is shown when the database is away."""
-    html = environment(words.language).get_template(template).render(theme="auto", **values)
+    html = environment(locale.language).get_template(template).render(theme="auto", **values)
     return _html(html, status, _CSP)
 
 
-def fragment(template: str, words: Words, **values: Any) -> str:
-    return environment(words.language).get_template(template).render(**values)
+def fragment(template: str, locale: Locale, **values: Any) -> str:
+    return environment(locale.language).get_template(template).render(**values)
 
 
 def _html(html: str, status: int, csp: str) -> Response[Any]:

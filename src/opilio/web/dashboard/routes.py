@@ -14,6 +14,8 @@ from opilio.runtime.dependencies import DependencyWatch, dependencies
 from opilio.web.dashboard.analytics import ANALYTICS
 from opilio.web.dashboard.bots import BOTS
 from opilio.web.dashboard.bulk import BULK
+from opilio.web.dashboard.dead_letters import DEAD_LETTERS
+from opilio.web.dashboard.events import EVENTS
 from opilio.web.dashboard.hosts import HOSTS
 from opilio.web.dashboard.imports import IMPORTS
 from opilio.web.dashboard.jobs import JOBS
@@ -26,11 +28,11 @@ from opilio.web.dashboard.project_form import PROJECT_FORM
 from opilio.web.dashboard.projects import PROJECTS
 from opilio.web.dashboard.results import RESULTS
 from opilio.web.dashboard.settings import SETTINGS
-from opilio.web.dashboard.single_flight import Recent
+from opilio.web.dashboard.single_flight import SingleFlight
 from opilio.web.dashboard.views import VIEWS
-from opilio.web.dashboard.webhooks import OUTGOING
+from opilio.web.dashboard.webhooks import WEBHOOKS
 
-_SITES = (
+_SECTIONS = (
     OVERVIEW,
     POLICY_FORM,
     IMPORTS,
@@ -43,7 +45,9 @@ _SITES = (
     PROJECT_FORM,
     PROJECTS,
     ANALYTICS,
-    OUTGOING,
+    WEBHOOKS,
+    EVENTS,
+    DEAD_LETTERS,
     SETTINGS,
     VIEWS,
     PALETTE,
@@ -52,7 +56,7 @@ _SITES = (
 
 
 def dashboard_routes() -> list[HTTPRouteHandler]:
-    return list(chain.from_iterable(site.routes for site in _SITES))
+    return list(chain.from_iterable(section.routes for section in _SECTIONS))
 
 
 @asynccontextmanager
@@ -60,7 +64,7 @@ async def serve_dashboard(app: Litestar, opilio: Opilio) -> AsyncIterator[None]:
     """The shared live stream, and the keeper of the minute's figures."""
     live = Live(opilio.figures, DependencyWatch(dependencies(opilio.settings)))
     app.state.live = live
-    app.state.recent = Recent()
+    app.state.single_flight = SingleFlight()
     rollup = asyncio.create_task(Rollup(opilio.database).run())
     try:
         yield

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Recent:
+class SingleFlight:
     """One per process. Who asks for what is being found waits for it; who asks a moment later gets the same."""
 
     def __init__(self, *, seconds: float = 10.0, most: int = 200) -> None:

@@ -3,25 +3,25 @@
 from typing import Any
 
 from opilio.errors import Invalid, NotFound
-from opilio.web.dashboard.page import Site, Visit, go
+from opilio.web.dashboard.page import PageRequest, Section, redirect
 
-VIEWS = Site()
+VIEWS = Section()
 _PAGES = ("policies", "jobs")
 
 
 @VIEWS.action("/views")
-async def save_view(visit: Visit) -> Any:
-    page, name, query = visit.said("page") or "", visit.said("name") or "", visit.said("query") or ""
+async def save_view(request: PageRequest) -> Any:
+    page, name, query = request.field("page") or "", request.field("name") or "", request.field("query") or ""
     if page not in _PAGES:
-        raise Invalid("page", f"must be one of {', '.join(_PAGES)}")
+        raise Invalid("page", "must be one of %(names)s", names=", ".join(_PAGES))
     if not 1 <= len(name) <= 80 or not name.isprintable():
         raise Invalid("name", "must be 1 to 80 printable characters")
-    await visit.opilio.views.save(page, name, query, visit.actor)
-    return go(f"/{page}?{query}", visit.words.say("Saved as %(name)s.", name=name))
+    await request.opilio.views.save(page, name, query, request.actor)
+    return redirect(f"/{page}?{query}", request.locale.gettext("Saved as %(name)s.", name=name))
 
 
 @VIEWS.action("/views/{id:str}/delete")
-async def delete_view(visit: Visit) -> Any:
-    if not await visit.opilio.views.delete(visit.id()):
-        raise NotFound("there is no such view")
-    return go(visit.back("/"), visit.words.say("The view is gone."))
+async def delete_view(request: PageRequest) -> Any:
+    if not await request.opilio.views.delete(request.id()):
+        raise NotFound("view not found")
+    return redirect(request.return_path("/"), request.locale.gettext("View deleted."))

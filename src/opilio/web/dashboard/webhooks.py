@@ -1,4 +1,4 @@
-"""What goes out: webhook endpoints with every attempt, the log of events, dead letters."""
+"""Webhook endpoints: the list, and the page of one with its delivery attempts."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -8,48 +8,48 @@ import msgspec
 from opilio.contracts.webhooks import EndpointCreate, EndpointPatch, ReplayRequest, SecretRotation
 from opilio.errors import Invalid
 from opilio.web.codec import named
-from opilio.web.dashboard.page import Page, Site, Visit, go, uuid_of
+from opilio.web.dashboard.forms import uuid_of
+from opilio.web.dashboard.page import Page, PageRequest, Section, redirect
 
-OUTGOING = Site()
+WEBHOOKS = Section()
 _SIZE = 50
 _SINCE = {"1h": timedelta(hours=1), "24h": timedelta(hours=24), "7d": timedelta(days=7)}
 
 
-# ── webhooks ─────────────────────────────────────────────────────────────────────────────────────
-
-
-@OUTGOING.page("/webhooks")
-async def list_webhooks(visit: Visit) -> Page:
-    found = await visit.opilio.webhooks.page(limit=_SIZE, cursor=visit.arg("cursor"))
+@WEBHOOKS.page("/webhooks")
+async def list_webhooks(request: PageRequest) -> Page:
+    found = await request.opilio.webhooks.page(limit=_SIZE, cursor=request.query("cursor"))
     values = {"items": found.items, "next_cursor": found.next_cursor}
-    return Page("webhooks.html", visit.words.say("Webhooks"), values, rows=found.items)
+    return Page("webhooks.html", request.locale.gettext("Webhooks"), values, rows=found.items)
 
 
-@OUTGOING.action("/webhooks")
-async def create_webhook(visit: Visit) -> Page:
+@WEBHOOKS.action("/webhooks")
+async def create_webhook(request: PageRequest) -> Page:
     """The secret is in this one answer and nowhere else."""
     said = {
-        "url": visit.said("url"),
-        "events": (visit.said("events") or "").replace(",", " ").split(),
-        "description": visit.said("description") or "",
+        "url": request.field("url"),
+        "events": (request.field("events") or "").replace(",", " ").split(),
+        "description": request.field("description") or "",
     }
     try:
         wanted = msgspec.convert(said, EndpointCreate)
     except msgspec.ValidationError as error:
         raise named(error) from None
-    made = await visit.opilio.webhooks.create(wanted)
-    await visit.note("webhook.create", str(made.id), {"url": made.url})
-    return await _webhook(visit, made.id, secret=made.secret)
+    made = await request.opilio.webhooks.create(wanted)
+    await request.audit("webhook.create", str(made.id), {"url": made.url})
+    return await _webhook(request, made.id, secret=made.secret)
 
 
-@OUTGOING.page("/webhooks/{id:str}")
-async def one_webhook(visit: Visit) -> Page:
-    return await _webhook(visit, visit.id())
+@WEBHOOKS.page("/webhooks/{id:str}")
+async def one_webhook(request: PageRequest) -> Page:
+    return await _webhook(request, request.id())
 
 
-async def _webhook(visit: Visit, endpoint_id: Any, **shown: Any) -> Page:
-    endpoint = await visit.opilio.webhooks.get(endpoint_id)
-    attempts = await visit.opilio.webhooks.attempts(endpoint_id, limit=_SIZE, cursor=visit.arg("cursor"))
+async def _webhook(request: PageRequest, endpoint_id: Any, **shown: Any) -> Page:
+    endpoint = await request.opilio.webhooks.get(endpoint_id)
+    attempts = await request.opilio.webhooks.attempts(
+        endpoint_id, limit=_SIZE, cursor=request.query("cursor")
+    )
     values = {
         "endpoint": endpoint,
         "attempts": attempts.items,
@@ -62,92 +62,47 @@ async def _webhook(visit: Visit, endpoint_id: Any, **shown: Any) -> Page:
     return Page("webhook.html", endpoint.url, values | shown, data=data, rows=attempts.items)
 
 
-@OUTGOING.action("/webhooks/{id:str}/switch")
-async def switch_webhook(visit: Visit) -> Any:
-    enabled = visit.said("enabled") == "yes"
-    await visit.opilio.webhooks.patch(visit.id(), EndpointPatch(enabled=enabled))
-    await visit.note("webhook.change", str(visit.id()), {"enabled": enabled})
-    say = visit.words.say
-    return go(f"/webhooks/{visit.id()}", say("Switched on.") if enabled else say("Switched off."))
+@WEBHOOKS.action("/webhooks/{id:str}/switch")
+async def switch_webhook(request: PageRequest) -> Any:
+    enabled = request.field("enabled") == "yes"
+    await request.opilio.webhooks.patch(request.id(), EndpointPatch(enabled=enabled))
+    await request.audit("webhook.change", str(request.id()), {"enabled": enabled})
+    gettext = request.locale.gettext
+    return redirect(f"/webhooks/{request.id()}", gettext("Enabled.") if enabled else gettext("Disabled."))
 
 
-@OUTGOING.action("/webhooks/{id:str}/test")
-async def test_webhook(visit: Visit) -> Page:
-    return await _webhook(visit, visit.id(), test=await visit.opilio.webhooks.test(visit.id()))
+@WEBHOOKS.action("/webhooks/{id:str}/test")
+async def test_webhook(request: PageRequest) -> Page:
+    return await _webhook(request, request.id(), test=await request.opilio.webhooks.test(request.id()))
 
 
-@OUTGOING.action("/webhooks/{id:str}/secret")
-async def rotate_secret(visit: Visit) -> Page:
-    rotated = await visit.opilio.webhooks.rotate_secret(visit.id(), SecretRotation())
-    await visit.note("webhook.rotate", str(rotated.id))
-    return await _webhook(visit, rotated.id, secret=rotated.secret)
+@WEBHOOKS.action("/webhooks/{id:str}/secret")
+async def rotate_secret(request: PageRequest) -> Page:
+    rotated = await request.opilio.webhooks.rotate_secret(request.id(), SecretRotation())
+    await request.audit("webhook.rotate", str(rotated.id))
+    return await _webhook(request, rotated.id, secret=rotated.secret)
 
 
-@OUTGOING.action("/webhooks/{id:str}/replay")
-async def replay_webhook(visit: Visit) -> Any:
+@WEBHOOKS.action("/webhooks/{id:str}/replay")
+async def replay_webhook(request: PageRequest) -> Any:
     """One event by its id, or all that the endpoint wants since a while ago."""
-    event_id, since = visit.said("event"), visit.said("since")
+    event_id, since = request.field("event"), request.field("since")
     if event_id:
         wanted = ReplayRequest(ids=[uuid_of(event_id)])
     elif since in _SINCE:
         wanted = ReplayRequest(since=datetime.now(UTC) - _SINCE[since])
     else:
-        raise Invalid("since", f"must be one of {', '.join(_SINCE)}")
-    answer = await visit.opilio.webhooks.replay(visit.id(), wanted)
-    await visit.note("webhook.replay", str(visit.id()), {"replayed": answer.replayed})
-    message = visit.words.counted(
-        "%(n)s event goes out again.", "%(n)s events go out again.", answer.replayed
+        raise Invalid("since", "must be one of %(names)s", names=", ".join(_SINCE))
+    answer = await request.opilio.webhooks.replay(request.id(), wanted)
+    await request.audit("webhook.replay", str(request.id()), {"replayed": answer.replayed})
+    message = request.locale.ngettext(
+        "%(n)s event queued for delivery.", "%(n)s events queued for delivery.", answer.replayed
     )
-    return go(visit.back(f"/webhooks/{visit.id()}"), message)
+    return redirect(request.return_path(f"/webhooks/{request.id()}"), message)
 
 
-@OUTGOING.action("/webhooks/{id:str}/delete")
-async def delete_webhook(visit: Visit) -> Any:
-    await visit.opilio.webhooks.delete(visit.id())
-    await visit.note("webhook.delete", str(visit.id()))
-    return go("/webhooks", visit.words.say("The webhook is gone, and what waited for it."))
-
-
-# ── events ───────────────────────────────────────────────────────────────────────────────────────
-
-
-@OUTGOING.page("/events")
-async def list_events(visit: Visit) -> Page:
-    kind = visit.arg("type")
-    found = await visit.opilio.events.page(
-        limit=_SIZE, cursor=visit.arg("cursor"), types=[kind] if kind else None, subject=visit.arg("subject")
-    )
-    values = {"items": found.items, "next_cursor": found.next_cursor}
-    return Page(
-        "events.html", visit.words.say("Events"), values, rows=[_flat(event) for event in found.items]
-    )
-
-
-def _flat(event: Any) -> dict[str, Any]:
-    fields = msgspec.structs.asdict(event)
-    return fields | {"event": msgspec.json.decode(event.event)}
-
-
-# ── dead letters ─────────────────────────────────────────────────────────────────────────────────
-
-
-@OUTGOING.page("/dlq")
-async def list_dead_letters(visit: Visit) -> Page:
-    found = await visit.opilio.dead_letters.page(
-        limit=_SIZE, cursor=visit.arg("cursor"), queue=visit.arg("queue")
-    )
-    values = {"items": found.items, "next_cursor": found.next_cursor}
-    return Page("dlq.html", visit.words.say("Dead letters"), values, rows=found.items)
-
-
-@OUTGOING.page("/dlq/{id:str}")
-async def one_dead_letter(visit: Visit) -> Page:
-    letter = await visit.opilio.dead_letters.get(visit.id())
-    return Page("dead_letter.html", visit.words.say("Dead letter"), {"letter": letter}, data=letter)
-
-
-@OUTGOING.action("/dlq/{id:str}/replay")
-async def replay_dead_letter(visit: Visit) -> Any:
-    letter = await visit.opilio.dead_letters.replay(visit.id())
-    await visit.note("dlq.replay", str(letter.id), {"queue": letter.queue})
-    return go(f"/dlq/{letter.id}", visit.words.say("It was sent again."))
+@WEBHOOKS.action("/webhooks/{id:str}/delete")
+async def delete_webhook(request: PageRequest) -> Any:
+    await request.opilio.webhooks.delete(request.id())
+    await request.audit("webhook.delete", str(request.id()))
+    return redirect("/webhooks", request.locale.gettext("Webhook deleted."))

@@ -10,7 +10,7 @@ ARGS ?=
 export UV_SYSTEM_CERTS := 1
 export UV_NATIVE_TLS := 1
 
-.PHONY: help setup run test dist lint format lock bench docs reference screenshots words clean components
+.PHONY: help setup run test dist lint format lock bench docs reference screenshots translations clean components
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -62,8 +62,8 @@ bench: setup components ## Measure, as ratios in one run (BENCH=name for one of 
 screenshots: setup ## Every page of the dashboard in both themes, into screenshots/
 	@$(BIN)/python -m pytest tests/dashboard/screenshots.py -q
 
-words: setup ## Add new texts of the dashboard to its catalogues
-	@$(BIN)/python assets/words.py
+translations: setup ## Add new texts of the dashboard to its catalogues
+	@$(BIN)/python assets/translations.py
 
 docs: setup ## Build the documentation site into site/
 	@$(BIN)/zensical build --clean

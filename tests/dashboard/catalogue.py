@@ -4,7 +4,7 @@ import importlib.util
 from pathlib import Path
 
 _spec = importlib.util.spec_from_file_location(
-    "words_script", Path(__file__).parents[2] / "assets" / "words.py"
+    "translations_script", Path(__file__).parents[2] / "assets" / "translations.py"
 )
 assert _spec is not None and _spec.loader is not None  # noqa: PT018
 _module = importlib.util.module_from_spec(_spec)

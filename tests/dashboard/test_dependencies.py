@@ -60,10 +60,10 @@ async def test_one_that_hangs_delays_no_look(opilio: Opilio) -> None:
 
 async def test_the_marker_says_what_is_away_and_what_is_back(admin: Page) -> None:
     marker, told = admin.locator("#live-marker"), admin.locator("#away")
-    await expect(marker).to_have_text("Away: RabbitMQ, Redis, object storage", timeout=30_000)
+    await expect(marker).to_have_text("Unavailable: RabbitMQ, Redis, object storage", timeout=30_000)
     await expect(told).to_contain_text("RabbitMQ is unavailable")
     redis = await asyncio.start_server(answer_as_redis, "127.0.0.1", PORT)
-    await expect(marker).to_have_text("Away: RabbitMQ, object storage", timeout=30_000)
+    await expect(marker).to_have_text("Unavailable: RabbitMQ, object storage", timeout=30_000)
     await expect(told).not_to_contain_text("Redis")
     redis.close()
 

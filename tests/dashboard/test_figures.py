@@ -52,7 +52,7 @@ def quiet(**more: object) -> SystemStatus:
     fields = {
         "at": NOW, "pending": 0, "locked": 0, "exact": True, "overrun": 0, "due": 0, "oldest_due": 0, "oldest_waiting": 0,
         "bots_alive": 0, "bots": 0, "hosts_cooling": 0, "outbox": 0, "oldest_outbox": 0, "webhooks": 0, "dead_letters": 0, "projects": 0,
-        "any_policy": True, "last_minute": {}, "hour": nothing, "day": nothing, "queues": [], "cooling down": [],
+        "any_policy": True, "last_minute": {}, "hour": nothing, "day": nothing, "queues": [], "cooling": [],
         "troubled_webhooks": [], "error_codes": {},
     }  # fmt: skip
     return SystemStatus(**(fields | more))
@@ -65,9 +65,10 @@ def test_a_quiet_herd_has_no_problems() -> None:
 def test_no_bot_in_words_in_both_languages() -> None:
     queue = QueueState(queue="js", waiting=40, bot_seen_at=NOW - timedelta(minutes=12))
     system_status = quiet(queues=[queue])
-    assert problems(system_status, Locale("en"))[0].text == "No bot with js for 12 min: 40 jobs wait"
+    assert problems(system_status, Locale("en"))[0].text == "No js bot for 12 min: 40 jobs waiting"
     assert (
-        problems(system_status, Locale("vi"))[0].text == "Không có bot với js trong 12 phút: 40 công việc chờ"
+        problems(system_status, Locale("vi"))[0].text
+        == "Không có bot js trong 12 phút: 40 công việc đang chờ"
     )
 
 

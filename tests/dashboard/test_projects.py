@@ -17,7 +17,7 @@ async def test_create_a_project_and_watch_it_to_its_end(admin: Page, opilio: Opi
         await admin.get_by_label("Project ID").fill("tea")
         await admin.get_by_label("Brand keywords").fill("trà sữa\n\n trà đào ")
         await admin.get_by_label("Competitor keywords").fill("[Acme]\ncà phê sữa")
-        await admin.get_by_label("Posts a keyword").fill("20")
+        await admin.get_by_label("Max posts per keyword").fill("20")
         await admin.get_by_label("Progress webhook URL").fill(receiver.url("/progress"))
         await admin.get_by_role("button", name="Create").click()
         await expect(admin.locator("h1")).to_contain_text("waiting")
@@ -70,7 +70,7 @@ async def test_failures_and_limits_of_platforms_are_told(admin: Page, opilio: Op
     await fill_projects(opilio)
     await admin.goto("/projects/tea")
     await expect(admin.locator("#warnings")).to_contain_text("the platform has only")
-    limited = admin.locator("#warnings .warning", has_text="22 of the 30")
+    limited = admin.locator("#warnings .warning", has_text="fewer posts than requested")
     await expect(limited).to_contain_text("cà phê sữa")  # named first, kept after the other competitor
     await expect(admin.locator("#tasks")).to_contain_text("the platform refuses this search")
     await admin.locator("#tasks").get_by_role("link", name="failed", exact=True).click()

@@ -17,9 +17,7 @@ _SIZE = 50
 async def list_hosts(request: PageRequest) -> Page:
     number = request.page_number()
     figures = request.opilio.figures
-    rows = await figures.hosts(
-        q=request.query("q"), cooling=request.flag("cooling down"), page=number, size=_SIZE
-    )
+    rows = await figures.hosts(q=request.query("q"), cooling=request.flag("cooling"), page=number, size=_SIZE)
     shown = rows[:_SIZE]
     values = {
         "rows": shown,

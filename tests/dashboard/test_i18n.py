@@ -8,6 +8,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from opilio.crawl.politeness import Limits
+from opilio.errors import Conflict, Invalid, NotFound
 from opilio.insights.why import Facts, explain
 from opilio.runtime.bootstrap import Opilio
 from opilio.web.dashboard.i18n import Locale
@@ -39,15 +40,15 @@ WAITING: dict[str, Any] = {
 )
 def test_every_reason_is_told_in_vietnamese(more: dict[str, Any]) -> None:
     for reason in explain(Facts(**(WAITING | more)), NOW).reasons:
-        assert Locale("en").tell(reason.message) == reason.message
-        assert Locale("vi").tell(reason.message) != reason.message
+        assert Locale("en").reason(reason) == reason.message
+        assert Locale("vi").reason(reason) != reason.message
 
 
 def test_values_stay_and_so_does_the_name_of_a_field() -> None:
     vi = Locale("vi")
-    assert vi.tell("too many attempts; wait 30 s") == "quá nhiều lần thử; hãy chờ 30 giây"
-    assert vi.tell("priority: must be a number") == "priority: phải là một số"
-    assert vi.tell("100% new: never heard of it") == "100% new: never heard of it"
+    assert vi.refusal(NotFound("page not found: %(path)s", path="/x")) == "không tìm thấy trang: /x"
+    assert vi.refusal(Invalid("id", "must be a UUID")) == "id: phải là UUID"
+    assert vi.refusal(Conflict("100% new: never heard of it")) == "100% new: never heard of it"
 
 
 async def test_a_refusal_in_vietnamese(admin: Page, site: str) -> None:

@@ -1,4 +1,4 @@
-"""Keeps the catalogues in step with the source: `make words`. New texts are added empty, lost ones are dropped."""
+"""Keeps the catalogues in step with the source: `make translations`. New texts are added empty, lost ones are dropped."""
 
 from pathlib import Path
 

@@ -25,7 +25,7 @@ async def test_replay_a_webhook(admin: Page, opilio: Opilio, bot: Bot) -> None:
                 await asyncio.sleep(0.1)
         await admin.goto(f"/webhooks/{endpoint.id}")
         await admin.locator("tbody").get_by_role("button", name="Resend").click()
-        await expect(admin.get_by_role("alert")).to_contain_text("1 event goes out again.")
+        await expect(admin.get_by_role("alert")).to_contain_text("1 event queued for delivery.")
         first, second = await receiver.arrived(2)
     assert (first.id, first.body) == (second.id, second.body)
 
@@ -40,7 +40,7 @@ async def test_replay_the_progress_of_a_project(admin: Page, opilio: Opilio) -> 
         await admin.goto("/projects/tea")
         done = admin.locator("tr", has_text="100%").filter(has_text="delivered")
         await done.get_by_role("button", name="Resend").click()
-        await expect(admin.get_by_role("alert")).to_contain_text("1 event goes out again.")
+        await expect(admin.get_by_role("alert")).to_contain_text("1 event queued for delivery.")
         await expect(admin.locator("h1")).to_contain_text("done")
         async with asyncio.timeout(20):
             while sum(b'"status":"DONE"' in got.body for got in receiver.got) < 2:

@@ -17,7 +17,7 @@ KEYWORDS: dict[str, tuple[int, ...] | None] = {
     "Invalid": (2,),
     "NotFound": None,
     "Conflict": None,
-    "template": None,
+    "WhyReason": (2,),
 }
 METHODS = [("bot/**.py", "ignore"), ("web/templates/**.html", "jinja2"), ("**.py", "python")]
 OPTIONS = {

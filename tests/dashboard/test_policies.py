@@ -83,7 +83,7 @@ async def test_import_answers_every_row(admin: Page, opilio: Opilio, tmp_path: P
     file = tmp_path / "policies.csv"
     file.write_text("url,priority\nhttps://a.example/1,70\nhttps://a.example/2,700\nftp://a.example/3,5\n")
     await admin.goto("/policies/import")
-    await admin.get_by_label("A file").set_input_files(file)
+    await admin.get_by_label("File (CSV").set_input_files(file)
     await admin.get_by_role("button", name="Import").click()
     progress = admin.locator("#import-progress")
     await expect(progress).to_contain_text("created: 1")

@@ -20,7 +20,6 @@ from babel.numbers import (
 )
 from babel.support import Translations
 
-from opilio.contracts.management import Reason
 from opilio.errors import Invalid, Refused
 
 LANGUAGES = {"en": "English", "vi": "Tiếng Việt"}
@@ -67,11 +66,9 @@ class Locale:
         text = self.fill(refusal.template, refusal.params)
         return f"{refusal.field}: {text}" if isinstance(refusal, Invalid) else text
 
-    def reason(self, reason: Reason) -> str:
+    def reason(self, reason: Any) -> str:
         """One answer to "why is it not running?"."""
-        template: str = getattr(reason, "template", reason.message)
-        params: Mapping[str, Any] = getattr(reason, "params", {})
-        return self.fill(template, params)
+        return self.fill(getattr(reason, "template", reason.message), getattr(reason, "params", {}))
 
     def fill(self, template: str, params: Mapping[str, Any]) -> str:
         """A template of another part, translated and filled in; one without parameters is taken literally."""

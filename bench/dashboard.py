@@ -15,7 +15,7 @@ from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.insights.rollup import Rollup
 from opilio.runtime.bootstrap import Opilio, wire
 from opilio.runtime.settings import load_settings
-from opilio.web.app import create_app, serve_desk
+from opilio.web.app import create_app, serve_beside
 
 JOBS = int(os.environ.get("BENCH_JOBS", "1000000"))
 POLICIES = int(os.environ.get("BENCH_POLICIES", "100000"))
@@ -192,7 +192,7 @@ async def main() -> None:
         app = create_app(opilio)
         transport = httpx2.ASGITransport(app=app)
         async with (
-            serve_desk(app, opilio),
+            serve_beside(app, opilio),
             httpx2.AsyncClient(transport=transport, base_url="http://opilio.test") as http,
         ):
             secret = await opilio.operators.invite()

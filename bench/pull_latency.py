@@ -26,7 +26,7 @@ insert into gate (host_id, queue, top_priority, open_at) select host_id, 'http',
 
 async def pull(opilio: Opilio) -> float:
     began = time.perf_counter()
-    answer = await opilio.leasing.pull(Pull("bench", 10, ("http",)))
+    answer = await opilio.puller.pull(Pull("bench", 10, ("http",)))
     took = time.perf_counter() - began
     assert answer.count == 10
     return took * 1000

@@ -7,7 +7,7 @@ from pathlib import Path
 from opilio.adapters.postgres import Statement
 from opilio.adapters.postgres.embedded import binary
 from opilio.adapters.postgres.pool import PINNED_PLANS
-from opilio.crawl.lock_end import QUERIES
+from opilio.crawl.sql import QUERIES
 
 
 def filled(statement: Statement, **values: str) -> str:

@@ -47,7 +47,7 @@ async def main() -> Table:
                 rates["INSERT … SELECT"].append(await bare(url))
                 await again(url)
                 began = time.perf_counter()
-                made = await opilio.scheduling.create_due()
+                made = await opilio.scheduler.create_due()
                 rates["create_due"].append(made.created / (time.perf_counter() - began))
                 assert made.created == POLICIES
     table = Table(f"{POLICIES:,} due policies become jobs, median of {ROUNDS}", ("how", "jobs/s", "ratio"))

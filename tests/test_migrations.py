@@ -109,14 +109,14 @@ async def main(folder: Path) -> None:
         for n in range(5):
             await opilio.policies.create(PolicyInput(url=f"https://shop.example/{n}", max_retries=0))
         await opilio.hosts.set_limits("shop.example", Limits(2, None))
-        await opilio.scheduling.create_due()
-        while jobs := (await opilio.leasing.pull(Pull("bot", 10, ("http",)))).jobs:
+        await opilio.scheduler.create_due()
+        while jobs := (await opilio.puller.pull(Pull("bot", 10, ("http",)))).jobs:
             assert len(jobs) <= 2
             for n, job in enumerate(jobs):
                 said = {"job_id": str(job.job_id), "lock_token": str(job.lock_token), "success": n == 0}
                 said |= {"price": 5, "currency": "USD"} if n == 0 else {}
                 outcome = msgspec.json.decode(msgspec.json.encode(said), type=Outcome)
-                await opilio.settling.submit([parse("bot", outcome)])
+                await opilio.submitter.submit([parse("bot", outcome)])
         stats = await opilio.insights.stats()
         await opilio.retention.run()
         faults = await run_audit(opilio, Path(sys.argv[2]).read_text())

@@ -1,7 +1,6 @@
-"""Many callers, one statement: what is asked while a batch is under way forms the next batch.
+"""Many callers, one statement: requests that arrive while a batch runs form the next batch.
 
-No timer is involved, so a lone caller waits for nothing; under load a batch grows to what came in
-during the last one.
+No timer is involved, so a lone caller does not wait; under load a batch grows to what arrived during the last one.
 """
 
 import asyncio
@@ -9,61 +8,90 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
-Ask = TypeVar("Ask")
-Answer = TypeVar("Answer")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
-class Coalescer(Generic[Ask, Answer]):
-    """Runs `work` on lists of asks; each caller gets its own answer, in the order of the list."""
+class Coalescer(Generic[Item, Result]):
+    """Runs `work` on lists of items; each caller gets the results of its own items, in order."""
 
     def __init__(
         self,
-        work: Callable[[list[Ask]], Awaitable[Sequence[Answer]]],
+        work: Callable[[list[Item]], Awaitable[Sequence[Result]]],
         *,
         most: int = 200,
         workers: int = 1,
-        weight: Callable[[Ask], int] = lambda _: 1,
+        weight: Callable[[Item], int] = lambda _: 1,
     ) -> None:
         self._work = work
         self._most = most
         self._workers = workers
         self._weight = weight
-        self._waiting: deque[tuple[Ask, asyncio.Future[Answer]]] = deque()
+        self._waiting: deque[_Request[Item, Result]] = deque()
         self._busy = 0
         self._tasks: set[asyncio.Task[None]] = set()  # asyncio itself keeps only weak references
 
-    async def ask(self, ask: Ask) -> Answer:
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting.append((ask, future))
+    async def run(self, item: Item) -> Result:
+        return (await self.run_all([item]))[0]
+
+    async def run_all(self, items: Sequence[Item]) -> Sequence[Result]:
+        """The items stay together in one batch."""
+        if not items:
+            return []
+        request = _Request[Item, Result](list(items), sum(map(self._weight, items)))
+        self._waiting.append(request)
         if self._busy < self._workers:
             self._busy += 1
             task = asyncio.create_task(self._drain())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        return await future
+        return await request.future
 
-    def _next_batch(self) -> list[tuple[Ask, asyncio.Future[Answer]]]:
-        batch: list[tuple[Ask, asyncio.Future[Answer]]] = []
+    def _next_batch(self) -> "list[_Request[Item, Result]]":
+        batch: list[_Request[Item, Result]] = []
         size = 0
-        while self._waiting and (not batch or size + self._weight(self._waiting[0][0]) <= self._most):
-            ask, future = self._waiting.popleft()
-            if future.done():  # the caller went away before its turn
+        while self._waiting and (not batch or size + self._waiting[0].weight <= self._most):
+            request = self._waiting.popleft()
+            if request.future.done():  # the caller left before its turn
                 continue
-            batch.append((ask, future))
-            size += self._weight(ask)
+            batch.append(request)
+            size += request.weight
         return batch
 
     async def _drain(self) -> None:
         while batch := self._next_batch():
-            try:
-                answers = await self._work([ask for ask, _ in batch])
-                pairs = list(zip(batch, answers, strict=True))
-            except Exception as error:  # noqa: BLE001 - every caller hears of it
-                for _, future in batch:
-                    if not future.done():
-                        future.set_exception(error)
-                continue
-            for (_, future), answer in pairs:
-                if not future.done():
-                    future.set_result(answer)
-        self._busy -= 1  # in the same breath as the empty look, so that no ask falls between
+            await self._run_batch(batch)
+        self._busy -= 1  # no await since the empty check, so that no request is missed
+
+    async def _run_batch(self, batch: "list[_Request[Item, Result]]") -> None:
+        items = [item for request in batch for item in request.items]
+        try:
+            results = list(await self._work(items))
+            if len(results) != len(items):
+                raise RuntimeError(f"{len(items)} items got {len(results)} results")
+        except Exception as error:  # noqa: BLE001 - every caller gets it
+            for request in batch:
+                request.fail(error)
+            return
+        start = 0
+        for request in batch:
+            end = start + len(request.items)
+            request.succeed(results[start:end])
+            start = end
+
+
+class _Request(Generic[Item, Result]):
+    """What one caller asked for, and where its results go."""
+
+    def __init__(self, items: list[Item], weight: int) -> None:
+        self.items = items
+        self.weight = weight
+        self.future: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
+
+    def succeed(self, results: list[Result]) -> None:
+        if not self.future.done():
+            self.future.set_result(results)
+
+    def fail(self, error: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)

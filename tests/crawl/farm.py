@@ -14,10 +14,10 @@ from opilio.adapters.postgres import Database
 from opilio.clock import FixedClock
 from opilio.contracts.bot_api import Outcome, PullAnswer, PulledJob
 from opilio.contracts.policies import PolicyInput, PolicyPatch
+from opilio.crawl.claims import Claim, Reply
 from opilio.crawl.policies import Draft
 from opilio.crawl.pull import Pull
-from opilio.crawl.submission import Claim, Submission, parse
-from opilio.crawl.submit import Answer
+from opilio.crawl.submission import Submission, parse
 from opilio.runtime.bootstrap import Opilio
 
 AUDIT = (Path(__file__).parent / "audit.sql").read_text()
@@ -51,10 +51,10 @@ class Farm:
         return [row["policy_id"] for row in found]
 
     async def due(self) -> int:
-        return (await self.opilio.scheduling.create_due()).created
+        return (await self.opilio.scheduler.create_due()).created
 
     async def ask(self, bot: str = "bot-1", most: int = 10, **wish: Any) -> PullAnswer:
-        return await self.opilio.leasing.pull(
+        return await self.opilio.puller.pull(
             Pull(bot, most, tuple(wish.get("queues", ("http",))), wish.get("domain"))
         )
 
@@ -73,17 +73,17 @@ class Farm:
         body |= {"job_id": str(job.job_id), **({"lock_token": str(job.lock_token)} if token else {})} | fields
         return parse(bot, msgspec.json.decode(json.dumps(body), type=Outcome))
 
-    async def submit(self, job: PulledJob, bot: str = "bot-1", **fields: Any) -> Answer:
-        return (await self.opilio.settling.submit([self.sent(job, bot, **fields)]))[0]
+    async def submit(self, job: PulledJob, bot: str = "bot-1", **fields: Any) -> Reply:
+        return (await self.opilio.submitter.submit([self.sent(job, bot, **fields)]))[0]
 
-    async def fail(self, job: PulledJob, bot: str = "bot-1", **fields: Any) -> Answer:
+    async def fail(self, job: PulledJob, bot: str = "bot-1", **fields: Any) -> Reply:
         return await self.submit(job, bot, success=False, **fields)
 
-    async def beat(self, job: PulledJob, bot: str = "bot-1") -> Answer:
-        return (await self.opilio.settling.heartbeat([held(job, bot)]))[0]
+    async def beat(self, job: PulledJob, bot: str = "bot-1") -> Reply:
+        return (await self.opilio.heartbeats.heartbeat([held(job, bot)]))[0]
 
-    async def release(self, job: PulledJob, bot: str = "bot-1") -> Answer:
-        return (await self.opilio.settling.release([held(job, bot)]))[0]
+    async def release(self, job: PulledJob, bot: str = "bot-1") -> Reply:
+        return (await self.opilio.heartbeats.release([held(job, bot)]))[0]
 
     async def rows(self, sql: str, *args: Any) -> list[Any]:
         async with self.database.session() as session:
@@ -107,14 +107,14 @@ def held(job: PulledJob, bot: str = "bot-1") -> Claim:
     return Claim(bot, job.job_id, job.lock_token, b"")
 
 
-def said(answer: Answer) -> dict[str, Any]:
+def said(answer: Reply) -> dict[str, Any]:
     assert answer.refusal is None, answer.refusal
     assert answer.data is not None
     decoded: dict[str, Any] = msgspec.json.decode(answer.data)
     return decoded
 
 
-def refused(answer: Answer) -> str:
+def refused(answer: Reply) -> str:
     assert answer.refusal is not None, answer.data
     return answer.refusal.code
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opilio.crawl.claims import Accepted, Claim, ClaimStatus, JobLock, Late, PastLock, Repeated, check
 from opilio.crawl.job import State
-from opilio.crawl.submission import Accepted, Claim, Judgement, Late, PastLock, Repeated, Standing, judge
 from opilio.errors import Refused
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -21,28 +21,28 @@ def claim(bot: str = "a", token: UUID | None = NEW, said: bytes = SAID) -> Claim
     return Claim(bot, JOB, token, said)
 
 
-def locked(bot: str = "a", token: UUID = NEW, until: datetime = ALIVE) -> Standing:
-    return Standing(State.LOCKED, bot, token, until)
+def locked(bot: str = "a", token: UUID = NEW, until: datetime = ALIVE) -> JobLock:
+    return JobLock(State.LOCKED, bot, token, until)
 
 
 def ended(
     state: State, bot: str = "a", token: UUID = NEW, said: bytes | None = SAID, answer: str | None = "first"
-) -> Standing:
-    return Standing(state, bot, token, ALIVE, said, answer)
+) -> JobLock:
+    return JobLock(state, bot, token, ALIVE, said, answer)
 
 
-PENDING = Standing(State.PENDING, None, None, None)
+PENDING = JobLock(State.PENDING, None, None, None)
 
 
 def swept(bot: str = "a", token: UUID = OLD) -> PastLock:
-    return PastLock(bot, token, taken=True, digest=None, answer=None)
+    return PastLock(bot, token, lost=True, digest=None, answer=None)
 
 
 def failed(bot: str = "a", token: UUID = OLD, said: bytes = SAID) -> PastLock:
-    return PastLock(bot, token, taken=False, digest=said, answer="first")
+    return PastLock(bot, token, lost=False, digest=said, answer="first")
 
 
-def word(judgement: Judgement) -> str:
+def word(judgement: ClaimStatus) -> str:
     match judgement:
         case Accepted():
             return "accepted"
@@ -90,8 +90,8 @@ CASES = [
 
 
 @pytest.mark.parametrize(("what", "said", "job", "past", "verdict"), CASES, ids=[case[0] for case in CASES])
-def test_every_case(what: str, said: Claim, job: Standing | None, past: list[PastLock], verdict: str) -> None:
-    assert word(judge(said, job, past, NOW)) == verdict
+def test_every_case(what: str, said: Claim, job: JobLock | None, past: list[PastLock], verdict: str) -> None:
+    assert word(check(said, job, past, NOW)) == verdict
 
 
 TOKENS = st.sampled_from([OLD, NEW, UUID(int=7)])
@@ -115,9 +115,9 @@ JOBS = st.one_of(
 
 @given(st.builds(claim, BOTS, st.one_of(st.none(), TOKENS), st.sampled_from([SAID, OTHER])), JOBS, PAST)
 def test_only_a_living_lock_of_ones_own_counts(
-    said: Claim, job: Standing | None, past: list[PastLock]
+    said: Claim, job: JobLock | None, past: list[PastLock]
 ) -> None:
-    verdict = judge(said, job, past, NOW)
+    verdict = check(said, job, past, NOW)
     holds = (
         job is not None
         and job.state is State.LOCKED
@@ -130,9 +130,9 @@ def test_only_a_living_lock_of_ones_own_counts(
 
 @given(st.builds(claim, BOTS, st.one_of(st.none(), TOKENS), st.sampled_from([SAID, OTHER])), JOBS, PAST)
 def test_nobody_gets_an_answer_that_was_given_to_another_bot(
-    said: Claim, job: Standing | None, past: list[PastLock]
+    said: Claim, job: JobLock | None, past: list[PastLock]
 ) -> None:
-    verdict = judge(said, job, past, NOW)
+    verdict = check(said, job, past, NOW)
     if isinstance(verdict, Repeated):
         assert job is not None
         own = [lock for lock in past if lock.bot_id == said.bot_id and lock.answer is not None]

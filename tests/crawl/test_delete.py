@@ -39,7 +39,7 @@ async def test_a_released_job_does_not_come_back(farm: Farm) -> None:
     await farm.opilio.policies.delete([(await farm.opilio.insights.job(job.job_id)).policy_id])
     await farm.release(job)
     assert await farm.pull() == []
-    await farm.opilio.scheduling.mend()
+    await farm.opilio.scheduler.repair()
     assert await farm.value("select count(*) from job_active") == 0
 
 
@@ -61,6 +61,6 @@ async def test_in_the_moment_its_job_is_made(farm_with: FarmMaker) -> None:
     for _ in range(15):
         policy_id = await one.policy()
         await asyncio.gather(one.due(), two.opilio.policies.delete([policy_id]))
-        await one.opilio.scheduling.mend()
+        await one.opilio.scheduler.repair()
         assert await one.pull() == []
         await one.audit()

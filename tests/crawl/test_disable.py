@@ -79,7 +79,7 @@ async def test_off_in_the_moment_the_job_is_made(farm_with: FarmMaker) -> None:
     for _ in range(15):
         policy_id = await one.policy()
         await asyncio.gather(one.due(), switch(two, policy_id, on=False))
-        await one.opilio.scheduling.mend()
+        await one.opilio.scheduler.repair()
         assert await one.pull() == []
         await one.audit()
         await one.opilio.policies.delete([policy_id])

@@ -9,7 +9,7 @@ from tests.crawl.farm import Farm
 async def test_it_works(farm: Farm) -> None:
     job = await farm.one()
     farm.later(seconds=600)
-    swept = await farm.opilio.settling.expire()
+    swept = await farm.opilio.lock_expiry.run_once()
     assert (swept.retried, swept.ended) == (1, 0)
     shown = await farm.opilio.insights.job(job.job_id)
     assert (shown.status, shown.retry_count, shown.priority) == ("pending", 1, 45)
@@ -20,13 +20,13 @@ async def test_it_works(farm: Farm) -> None:
 async def test_a_living_lock_is_left_alone(farm: Farm) -> None:
     await farm.one()
     farm.later(seconds=599)
-    assert (await farm.opilio.settling.expire()).total == 0
+    assert (await farm.opilio.lock_expiry.run_once()).total == 0
 
 
 async def test_with_no_retries_left_it_is_final(farm: Farm) -> None:
     job = await farm.one(max_retries=0)
     farm.later(seconds=600)
-    swept = await farm.opilio.settling.expire()
+    swept = await farm.opilio.lock_expiry.run_once()
     assert (swept.retried, swept.ended) == (0, 1)
     assert (await farm.opilio.insights.job(job.job_id)).status == "expired"
     (event,) = await farm.rows("select * from outbox")
@@ -51,6 +51,6 @@ async def test_sweepers_at_once_share_the_work(farm: Farm) -> None:
     await farm.pull(most=60)
     farm.later(seconds=600)
     sweeps = await asyncio.gather(*(farm.opilio.settling.expire(most=25) for _ in range(6)))
-    rest = await farm.opilio.settling.expire()
+    rest = await farm.opilio.lock_expiry.run_once()
     assert sum(sweep.total for sweep in sweeps) + rest.total == 60
     assert await farm.value("select count(*) from job_step where to_state = 'expired'") == 60

@@ -52,7 +52,7 @@ async def test_an_expired_lock_makes_room(farm: Farm) -> None:
     await farm.pull()
     farm.later(seconds=6)
     assert await farm.pull() == [], "until the sweeper has ended the lock it is held"
-    await farm.opilio.settling.expire()
+    await farm.opilio.lock_expiry.run_once()
     assert len(await farm.pull()) == 1
 
 
@@ -383,5 +383,5 @@ async def test_mending_puts_a_gate_back(farm: Farm) -> None:
     await limit(farm, cap=2)
     await farm.due()
     await farm.rows("delete from gate")
-    assert await farm.opilio.scheduling.mend() == 1
+    assert await farm.opilio.scheduler.repair() == 1
     assert len(await farm.pull()) == 2

@@ -93,7 +93,7 @@ async def test_imports_beside_submits(farm_with: FarmMaker) -> None:
         await one.due()
         jobs = await one.pull(most=60)
         await asyncio.gather(
-            one.opilio.settling.submit([one.sent(job) for job in jobs]), load(two, *reversed(urls))
+            one.opilio.submitter.submit([one.sent(job) for job in jobs]), load(two, *reversed(urls))
         )
         await one.audit()
         one.later(days=1)

@@ -301,7 +301,7 @@ async def test_rows_are_saved_in_batches_and_answered_in_order():
         def __init__(self):
             self.batches = []
 
-        async def import_drafts(self, drafts):
+        async def import_drafts(self, drafts, by):
             batch = list(drafts)
             self.batches.append(len(batch))
             return [ImportRow(row=d.row, url=d.url, status="created") for d in batch]

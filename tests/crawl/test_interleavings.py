@@ -117,7 +117,7 @@ class Machine(RuleBasedStateMachine):
         over = [
             i for i, job in self.jobs.items() if job.state == "locked" and job.until and job.until <= self.now
         ]
-        swept = self.do(self.farm.opilio.settling.expire())
+        swept = self.do(self.farm.opilio.lock_expiry.run_once())
         assert swept.total == len(over)
         for job_id in over:
             self._expired(self.jobs[job_id])
@@ -233,7 +233,7 @@ class Machine(RuleBasedStateMachine):
         lock = self._some_lock(data)
         holds, job = self._holds(lock), self.jobs[lock.job.job_id]
         claims = [held(lock.job, lock.bot)] * (2 if twice else 1)
-        answers = self.do(self.farm.opilio.settling.release(claims))
+        answers = self.do(self.farm.opilio.heartbeats.release(claims))
         if holds:
             assert all(said(answer)["status"] == "pending" for answer in answers)
             self._unlock(job, "pending")
@@ -247,7 +247,9 @@ class Machine(RuleBasedStateMachine):
         job = self.jobs[job_id]
         possible = job.state == "locked" or (action == "reset" and job.state in {"failed", "expired"})
         busy = job.state != "locked" and self.active(job.policy) is not None
-        (done, unknown) = self.do(self.farm.opilio.acting.act(action, [job_id, uuid4()], "operator:ann"))
+        (done, unknown) = self.do(
+            self.farm.opilio.operator_actions.apply(action, [job_id, uuid4()], "operator:ann")
+        )
         assert unknown.refusal is not None
         assert (done.refusal is None) == (possible and not busy)
         if done.refusal is not None:
@@ -270,7 +272,7 @@ class Machine(RuleBasedStateMachine):
             st.sampled_from(sorted(policy for policy in self.enabled if self.enabled[policy]) or [uuid4()])
         )
         active = self.active(policy)
-        job_id = self.do(self.farm.opilio.scheduling.run_now(policy, 50, "operator:ann"))
+        job_id = self.do(self.farm.opilio.scheduler.run_now(policy, 50, "operator:ann"))
         if policy not in self.enabled:
             assert job_id is None
         elif active is None:
@@ -280,7 +282,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def mend(self) -> None:
-        assert self.do(self.farm.opilio.scheduling.mend()) == 0, "there was something to mend"
+        assert self.do(self.farm.opilio.scheduler.repair()) == 0, "there was something to mend"
 
     # ── what must hold ───────────────────────────────────────────────────────────────────────────
 

@@ -1,7 +1,6 @@
 """The state machine is data: the code, the database and the page must tell the same story."""
 
 import re
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import asyncpg
@@ -10,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opilio.adapters.postgres import Database
-from opilio.crawl.job import ACTIVE, MAX_EXTENSION, TRANSITIONS, Cause, State, apply, extended_until
+from opilio.contracts.bot_api import PulledJob
+from opilio.crawl.job import ACTIVE, TRANSITIONS, Cause, State, apply
 from opilio.errors import Conflict
+from tests.crawl.farm import Farm
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "job-lifecycle.md"
 STEPS = {(before, after) for (before, _), after in TRANSITIONS.items()}
@@ -92,7 +93,65 @@ async def test_the_page_knows_the_places_of_the_database(database: Database) -> 
     assert set(re.findall(r"'(\w+)'", guard)) == told | {"locked"}
 
 
-def test_a_lock_lives_ten_times_its_ttl_at_most() -> None:
-    start, ttl = datetime(2026, 3, 1, tzinfo=UTC), timedelta(minutes=10)
-    assert extended_until(start + timedelta(minutes=9), start, ttl) == start + timedelta(minutes=19)
-    assert extended_until(start + timedelta(minutes=95), start, ttl) == start + MAX_EXTENSION * ttl
+# ── every action goes through the table ──────────────────────────────────────────────────────────
+
+
+async def _pull(farm: Farm, _job: PulledJob) -> None:
+    await farm.policy(url="https://shop.example/another")
+    await farm.due()
+    await farm.pull()
+
+
+async def _fail(farm: Farm, job: PulledJob) -> None:
+    await farm.fail(job, error_code="CONTENT_REMOVED")
+
+
+async def _sweep(farm: Farm, _job: PulledJob) -> None:
+    farm.later(hours=1)
+    await farm.opilio.lock_expiry.run_once()
+
+
+async def _reset(farm: Farm, job: PulledJob) -> None:
+    for result in await farm.opilio.operator_actions.reset([job.job_id], "operator:ann"):
+        if result.refusal is not None:
+            raise result.refusal
+
+
+async def _reset_failed(farm: Farm, job: PulledJob) -> None:
+    await _fail(farm, job)
+    await _reset(farm, job)
+
+
+async def _reset_expired(farm: Farm, job: PulledJob) -> None:
+    await farm.rows("update job_active set max_retries = 0")
+    await _sweep(farm, job)
+    await _reset(farm, job)
+
+
+ACTIONS = {
+    (State.PENDING, Cause.PULL): _pull,
+    (State.LOCKED, Cause.SUCCEED): Farm.submit,
+    (State.LOCKED, Cause.RETRY): Farm.fail,
+    (State.LOCKED, Cause.FAIL): _fail,
+    (State.LOCKED, Cause.EXPIRE): _sweep,
+    (State.EXPIRED, Cause.RECOVER): _sweep,
+    (State.LOCKED, Cause.RELEASE): Farm.release,
+    (State.LOCKED, Cause.RESET): _reset,
+    (State.FAILED, Cause.RESET): _reset_failed,
+    (State.EXPIRED, Cause.RESET): _reset_expired,
+}
+
+
+def test_every_transition_has_its_action_here() -> None:
+    assert ACTIONS.keys() == TRANSITIONS.keys()
+
+
+@pytest.mark.parametrize("transition", ACTIONS, ids=lambda pair: f"{pair[0]}-{pair[1]}")
+async def test_an_action_needs_its_transition(
+    farm: Farm, transition: tuple[State, Cause], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without its line in the table the action is refused and changes nothing."""
+    job = await farm.one(max_retries=1)
+    monkeypatch.delitem(TRANSITIONS, transition)
+    with pytest.raises(Conflict, match="is possible for"):
+        await ACTIONS[transition](farm, job)

@@ -5,12 +5,12 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from opilio.crawl.operator_actions import Acted
+from opilio.crawl.operator_actions import ActionResult
 from tests.crawl.farm import Farm, refused, said
 
 
-async def act(farm: Farm, action: str, *job_ids: UUID) -> list[Acted]:
-    return await farm.opilio.acting.act(action, job_ids, "operator:ann")
+async def act(farm: Farm, action: str, *job_ids: UUID) -> list[ActionResult]:
+    return await farm.opilio.operator_actions.apply(action, job_ids, "operator:ann")
 
 
 async def failed_job(farm: Farm) -> UUID:
@@ -43,7 +43,7 @@ async def test_a_locked_job_starts_afresh(farm: Farm) -> None:
 async def test_an_expired_job(farm: Farm) -> None:
     job = await farm.one(max_retries=0)
     farm.later(seconds=601)
-    await farm.opilio.settling.expire()
+    await farm.opilio.lock_expiry.run_once()
     assert (await act(farm, "reset", job.job_id))[0].status == "pending"
     assert refused(await farm.submit(job)) == "lock_expired"
 
@@ -107,7 +107,7 @@ async def test_an_operator_and_the_scheduler_at_once(farm: Farm) -> None:
     for _ in range(10):
         job_id = await failed_job(farm)
         farm.later(days=1)
-        (done,), _ = await asyncio.gather(act(farm, "reset", job_id), farm.opilio.scheduling.create_due())
+        (done,), _ = await asyncio.gather(act(farm, "reset", job_id), farm.opilio.scheduler.create_due())
         assert (done.status == "pending") is not (done.refusal is not None)
         await farm.audit()
         await farm.opilio.policies.delete([(await farm.opilio.insights.job(job_id)).policy_id])

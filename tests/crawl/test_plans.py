@@ -10,8 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from opilio.crawl.lock_end import QUERIES
 from opilio.crawl.politeness import Limits
+from opilio.crawl.sql import QUERIES
 from tests.crawl.farm import Farm
 
 FILL = """

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from opilio.adapters.postgres import Database
 from opilio.clock import FixedClock
 from opilio.crawl.priority import Bands, History, Rules, choose_queue, overdue, score
-from opilio.crawl.schedule import Scheduling
+from opilio.crawl.schedule import Scheduler
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -107,7 +107,7 @@ async def priority_in_sql(database: Database, rules: Rules, facts: Facts) -> int
         await session.connection.execute(
             "insert into policy_due select policy_id, $1 from policy on conflict do nothing", NOW
         )
-    made = await Scheduling(database, rules=rules, clock=FixedClock(NOW)).create_due()
+    made = await Scheduler(database, rules=rules, clock=FixedClock(NOW)).create_due()
     assert made.created == 1
     async with database.session() as session:
         priority: int = await session.connection.fetchval("select priority from job_active")

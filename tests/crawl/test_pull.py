@@ -187,37 +187,36 @@ async def test_processes_share_without_overlap(farm_with: FarmMaker) -> None:
 
 
 async def test_a_long_poll_ends_when_work_appears(farm: Farm) -> None:
-    waiting = asyncio.create_task(farm.opilio.leasing.pull(Pull("bot-1", 1, ("http",)), wait_seconds=20))
+    waiting = asyncio.create_task(farm.opilio.dispatcher.pull(Pull("bot-1", 1, ("http",)), wait_seconds=20))
     await asyncio.sleep(0)
     await farm.policy()
     await farm.due()
-    farm.opilio.leasing.signal.wake()
+    farm.opilio.dispatcher.wake()
     answer = await asyncio.wait_for(waiting, 5)
     assert answer.count == 1
 
 
 async def test_a_long_poll_comes_back_empty_in_time(farm: Farm) -> None:
     answer = await asyncio.wait_for(
-        farm.opilio.leasing.pull(Pull("bot-1", 1, ("http",)), wait_seconds=0.05), 5
+        farm.opilio.dispatcher.pull(Pull("bot-1", 1, ("http",)), wait_seconds=0.05), 5
     )
     assert answer.count == 0
 
 
-async def test_a_signal_between_look_and_wait_is_not_missed(farm: Farm) -> None:
-    """The event is taken before the look: what is created meanwhile wakes the very next wait."""
-    leasing = farm.opilio.leasing
-    looked = asyncio.Event()
-    pull_many = leasing.pull_many
+async def test_work_that_arrives_during_a_pull_is_not_missed(farm: Farm) -> None:
+    dispatcher, puller = farm.opilio.dispatcher, farm.opilio.puller
+    pulled = asyncio.Event()
+    pull_many = puller.pull_many
 
     async def slow(pulls: object) -> object:
         answers = await pull_many(pulls)  # type: ignore[arg-type]
-        if not looked.is_set():
-            looked.set()
+        if not pulled.is_set():
+            pulled.set()
             await farm.policy()
             await farm.due()
-            leasing.signal.wake()
+            dispatcher.wake()
         return answers
 
-    leasing.pull_many = slow  # type: ignore[method-assign, assignment]
-    answer = await asyncio.wait_for(leasing.pull(Pull("bot-1", 1, ("http",)), wait_seconds=20), 5)
+    puller.pull_many = slow  # type: ignore[method-assign, assignment]
+    answer = await asyncio.wait_for(dispatcher.pull(Pull("bot-1", 1, ("http",)), wait_seconds=20), 5)
     assert answer.count == 1

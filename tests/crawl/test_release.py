@@ -32,7 +32,7 @@ async def test_twice_is_the_same_answer(farm: Farm) -> None:
 
 async def test_twice_in_one_list(farm: Farm) -> None:
     job = await farm.one()
-    answers = await farm.opilio.settling.release([held(job), held(job)])
+    answers = await farm.opilio.heartbeats.release([held(job), held(job)])
     assert [said(answer) for answer in answers] == [{"status": "pending"}] * 2
     assert await farm.walk(job.job_id) == ["pending", "locked", "pending"]
 

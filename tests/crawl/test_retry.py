@@ -9,23 +9,23 @@ from hypothesis import strategies as st
 from opilio.backoff import doubling, jittered
 from opilio.contracts.codes import CODES, Category, worth_retrying
 from opilio.crawl.job import State, retry_priority
-from opilio.crawl.retry import Attempt, Chance, expire, fail, succeed
+from opilio.crawl.retry import Jitter, RetryFacts, expire, fail, succeed
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-NO_JITTER = Chance(0, 0)
+NO_JITTER = Jitter(0, 0)
 NO_WAIT = timedelta(0)
 
 
-def attempt(**fields: object) -> Attempt:
+def attempt(**fields: object) -> RetryFacts:
     facts = {
         "base_priority": 50, "retry_count": 0, "max_retries": 3, "frequency": timedelta(hours=24),
         "retry_backoff": timedelta(minutes=5), "failure_count": 0, "error_rate": 0.0,
     }  # fmt: skip
-    return Attempt(**(facts | fields))  # type: ignore[arg-type]
+    return RetryFacts(**(facts | fields))  # type: ignore[arg-type]
 
 
 ATTEMPTS = st.builds(
-    Attempt,
+    RetryFacts,
     base_priority=st.integers(0, 100),
     retry_count=st.integers(0, 100),
     max_retries=st.integers(0, 100),
@@ -34,7 +34,7 @@ ATTEMPTS = st.builds(
     failure_count=st.integers(0, 2**31 - 2),
     error_rate=st.floats(0, 1),
 )
-CHANCES = st.builds(Chance, st.floats(0, 1), st.floats(0, 1, exclude_max=True))
+CHANCES = st.builds(Jitter, st.floats(0, 1), st.floats(0, 1, exclude_max=True))
 
 
 def test_backoff_doubles_up_to_the_frequency() -> None:
@@ -57,7 +57,7 @@ def test_backoff_never_exceeds_its_ceiling_and_never_shrinks(
 
 
 @given(st.timedeltas(timedelta(0), timedelta(days=3660)), CHANCES)
-def test_jitter_only_ever_adds_its_share(wait: timedelta, chance: Chance) -> None:
+def test_jitter_only_ever_adds_its_share(wait: timedelta, chance: Jitter) -> None:
     assert (
         wait
         <= jittered(wait, chance.share, chance.draw)
@@ -74,7 +74,7 @@ def test_success_runs_again_after_the_frequency() -> None:
 
 
 @given(ATTEMPTS, CHANCES)
-def test_success_spreads_by_at_most_its_share(facts: Attempt, chance: Chance) -> None:
+def test_success_spreads_by_at_most_its_share(facts: RetryFacts, chance: Jitter) -> None:
     verdict = succeed(facts, NOW, chance)
     assert verdict.next_run_at is not None
     late = verdict.next_run_at - NOW - facts.frequency
@@ -149,7 +149,7 @@ def test_expiry_without_retries_left_is_final() -> None:
 
 
 @given(ATTEMPTS, CHANCES, st.sampled_from([None, "TIMEOUT", "PARSE_ERROR"]))
-def test_whatever_happens_stays_within_bounds(facts: Attempt, chance: Chance, code: str | None) -> None:
+def test_whatever_happens_stays_within_bounds(facts: RetryFacts, chance: Jitter, code: str | None) -> None:
     for verdict in (
         succeed(facts, NOW, chance),
         fail(facts, NOW, chance, code, NO_WAIT),

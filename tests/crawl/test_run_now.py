@@ -4,19 +4,23 @@ import asyncio
 from datetime import timedelta
 from uuid import UUID, uuid4
 
+import pytest
+
+from opilio import audit
+from opilio.errors import NotFound
 from tests.crawl.farm import Farm
 
 
-async def run(farm: Farm, policy_id: UUID) -> UUID | None:
-    return await farm.opilio.scheduling.run_now(policy_id, 80, "operator:ann")
+async def run(farm: Farm, policy_id: UUID) -> UUID:
+    return await farm.opilio.operator_actions.run_now(policy_id, "operator:ann")
 
 
 async def test_it_works(farm: Farm) -> None:
-    policy_id = await farm.policy(next_run_at=farm.clock.at + timedelta(days=3))
+    policy_id = await farm.policy(next_run_at=farm.clock.at + timedelta(days=3), hot=True)
     assert await farm.due() == 0
     job_id = await run(farm, policy_id)
     (job,) = await farm.pull()
-    assert (job.job_id, job.priority) == (job_id, 80)
+    assert (job.job_id, job.priority) == (job_id, 70), "the rule engine adds 20 for a hot policy"
     assert (await farm.opilio.insights.timeline(job.job_id))[0].by == "operator:ann"
 
 
@@ -27,13 +31,26 @@ async def test_an_active_job_is_answered(farm: Farm) -> None:
 
 
 async def test_no_such_policy(farm: Farm) -> None:
-    assert await run(farm, uuid4()) is None
+    with pytest.raises(NotFound):
+        await run(farm, uuid4())
 
 
 async def test_a_deleted_policy(farm: Farm) -> None:
     policy_id = await farm.policy()
     await farm.opilio.policies.delete([policy_id])
-    assert await run(farm, policy_id) is None
+    with pytest.raises(NotFound):
+        await run(farm, policy_id)
+
+
+async def test_it_is_audited(farm: Farm) -> None:
+    policy_id = await farm.policy()
+    await run(farm, policy_id)
+    newest, *_ = await audit.entries(farm.database, None, 10)
+    assert (newest["actor"], newest["action"], newest["subject"]) == (
+        "operator:ann",
+        "policy.run",
+        str(policy_id),
+    )
 
 
 async def test_many_at_once_make_one_job(farm: Farm) -> None:

@@ -8,7 +8,7 @@ from tests.crawl.farm import Farm, FarmMaker
 
 async def test_it_works(farm: Farm) -> None:
     await farm.policy(priority=60, hot=True)
-    made = await farm.opilio.scheduling.create_due()
+    made = await farm.opilio.scheduler.create_due()
     assert (made.created, made.due) == (1, 1)
     (row,) = await farm.rows("select * from crawl_job")
     assert (row["status"], row["priority"], row["queue"]) == ("pending", 80, "http")
@@ -40,15 +40,15 @@ async def test_not_when_disabled(farm: Farm) -> None:
 
 async def test_more_than_a_batch(farm: Farm) -> None:
     await farm.policies(25)
-    farm.opilio.scheduling._batch = 10
-    made = await farm.opilio.scheduling.create_due()
+    farm.opilio.scheduler._batch = 10
+    made = await farm.opilio.scheduler.create_due()
     assert (made.created, made.due) == (25, 25)
 
 
 async def test_schedulers_at_once_make_each_job_once(farm_with: FarmMaker) -> None:
     farms = [farm_with() for _ in range(4)]
     for farm in farms:
-        farm.opilio.scheduling._batch = 50
+        farm.opilio.scheduler._batch = 50
     await farms[0].policies(400)
     made = await asyncio.gather(*(farm.due() for farm in farms))
     assert sum(made) == 400
@@ -59,7 +59,7 @@ async def test_schedulers_at_once_make_each_job_once(farm_with: FarmMaker) -> No
 async def test_the_longest_due_first(farm: Farm) -> None:
     for hours in (1, 3, 2):
         await farm.policy(f"https://shop.example/{hours}", next_run_at=farm.clock.at - timedelta(hours=hours))
-    farm.opilio.scheduling._batch = 1
+    farm.opilio.scheduler._batch = 1
     await farm.due()
     assert [job.url[-1] for job in await farm.pull()] == ["3", "2", "1"]
 
@@ -74,6 +74,6 @@ async def test_a_policy_of_next_to_no_frequency_does_not_stop_the_others(farm: F
 async def test_mending_puts_a_lost_policy_back(farm: Farm) -> None:
     await farm.policies(3)
     await farm.rows("delete from policy_due")
-    assert await farm.opilio.scheduling.mend() == 3
+    assert await farm.opilio.scheduler.repair() == 3
     assert await farm.due() == 3
-    assert await farm.opilio.scheduling.mend() == 0
+    assert await farm.opilio.scheduler.repair() == 0

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opilio.contracts.bot_api import Outcome, SubmitRequest
-from opilio.crawl.storable import DEEPEST
-from opilio.crawl.submission import Submission, parse
+from opilio.crawl.submission import DEEPEST, Submission, parse
 from opilio.errors import Invalid
 
 JOB = uuid4()

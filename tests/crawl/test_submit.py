@@ -128,7 +128,7 @@ async def test_after_the_ttl(farm: Farm) -> None:
 async def test_after_the_sweeper(farm: Farm) -> None:
     job = await farm.one()
     farm.later(seconds=601)
-    await farm.opilio.settling.expire()
+    await farm.opilio.lock_expiry.run_once()
     assert refused(await farm.submit(job)) == "lock_expired"
 
 
@@ -146,7 +146,7 @@ async def test_a_late_result_is_kept_aside(farm: Farm) -> None:
 async def test_a_late_result_never_overwrites_a_newer_holder(farm: Farm) -> None:
     old = await farm.one("bot-1")
     farm.later(seconds=601)
-    await farm.opilio.settling.expire()
+    await farm.opilio.lock_expiry.run_once()
     farm.later(minutes=5)
     (new,) = await farm.pull("bot-2")
     assert refused(await farm.submit(old, "bot-1", price=1)) == "lock_expired"
@@ -158,7 +158,7 @@ async def test_a_late_result_never_overwrites_a_newer_holder(farm: Farm) -> None
 async def test_the_same_bot_with_an_older_token(farm: Farm) -> None:
     old = await farm.one("bot-1")
     farm.later(seconds=601)
-    await farm.opilio.settling.expire()
+    await farm.opilio.lock_expiry.run_once()
     farm.later(minutes=5)
     (new,) = await farm.pull("bot-1")
     assert refused(await farm.submit(old, "bot-1", price=1)) == "lock_expired"
@@ -199,7 +199,7 @@ async def test_a_batch_is_answered_item_by_item(farm: Farm) -> None:
     await farm.due()
     one, two, three = await farm.pull()
     stranger = msgspec.structs.replace(one, job_id=uuid4())
-    answers = await farm.opilio.settling.submit(
+    answers = await farm.opilio.submitter.submit(
         [
             farm.sent(one),
             farm.sent(stranger),
@@ -217,7 +217,7 @@ async def test_a_batch_is_answered_item_by_item(farm: Farm) -> None:
 
 async def test_two_bodies_for_one_job_in_one_batch(farm: Farm) -> None:
     job = await farm.one()
-    first, second = await farm.opilio.settling.submit([farm.sent(job, price=1), farm.sent(job, price=2)])
+    first, second = await farm.opilio.submitter.submit([farm.sent(job, price=1), farm.sent(job, price=2)])
     assert said(first)["price"] == 1
     assert refused(second) == "invalid_state"
 

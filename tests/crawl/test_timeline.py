@@ -16,7 +16,7 @@ async def test_it_works(farm: Farm) -> None:
     farm.later(minutes=5)
     (job,) = await farm.pull("bot-2")
     farm.later(seconds=700)
-    await farm.opilio.settling.expire()
+    await farm.opilio.lock_expiry.run_once()
     farm.later(minutes=10)
     (job,) = await farm.pull("bot-3")
     farm.later(seconds=3)

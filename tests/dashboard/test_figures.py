@@ -107,7 +107,7 @@ async def test_the_order_by_next_run_is_the_same_with_and_without_a_filter(opili
         for n in range(10)
     ]
     await opilio.policies.delete(ids[:2])
-    await opilio.policies.switch(ids[2:4], enabled=False)
+    await opilio.policies.set_enabled(ids[2:4], enabled=False)
     found = [
         [row["id"] for row in await opilio.figures.policies(chosen, sort="next", page=1, size=50)]
         for chosen in (PolicyFilter(), PolicyFilter(host="a.example"))

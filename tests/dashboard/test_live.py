@@ -37,7 +37,7 @@ async def test_who_watches_a_job_is_told_when_it_changes(opilio: Opilio) -> None
     with live.watching(Watched(policies=frozenset({policy_id}))) as mine, live.watching(Watched()) as other:
         assert (await mine.next())[1] is True  # something may have happened since the page was made
         assert (await mine.next())[1] is False
-        await opilio.policies.switch([policy_id], enabled=False)
+        await opilio.policies.set_enabled([policy_id], enabled=False)
         async with asyncio.timeout(5):
             while not (await mine.next())[1]:
                 pass

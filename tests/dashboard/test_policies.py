@@ -95,7 +95,7 @@ async def test_import_answers_every_row(admin: Page, opilio: Opilio, tmp_path: P
 async def test_the_page_of_a_policy_draws_its_prices(admin: Page, opilio: Opilio, bot: Bot) -> None:
     policy_id = await add_policy(opilio, "https://a.example/1")
     for price in (10, 12):
-        await opilio.scheduling.run_now(policy_id, 50, "test")
+        await opilio.operator_actions.run_now(policy_id, "test")
         [job] = await bot.pull()
         await bot.submit(job, success=True, price=price, currency="EUR", title="Shoe", in_stock=True)
     await admin.goto(f"/policies/{policy_id}")
@@ -119,5 +119,5 @@ async def test_a_list_of_several_rows_renews_itself(admin: Page, opilio: Opilio)
     ids = [await add_policy(opilio, f"https://a.example/{n}") for n in range(3)]
     await admin.goto("/policies")
     await expect(admin.locator("#announcer")).to_have_text("List updated")
-    await opilio.policies.switch(ids, enabled=False)
+    await opilio.policies.set_enabled(ids, enabled=False)
     await expect(admin.locator("tbody .badge.quiet", has_text="off")).to_have_count(3)

@@ -23,7 +23,7 @@ def samples(page: bytes) -> dict[tuple, float]:
 async def test_figures_come_from_the_database(opilio):
     await opilio.policies.create(PolicyInput(url="https://a.example/"))
     await opilio.policies.create(PolicyInput(url="https://b.example/", queue="js"))
-    await opilio.scheduling.create_due()
+    await opilio.scheduler.create_due()
     found = samples(await metrics_page.render(opilio.insights))
     assert found["queue_depth", "http"] == 1
     assert found["queue_depth", "js"] == 1

@@ -35,8 +35,8 @@ async def test_locks_that_ran_out_are_swept_until_none_is_left(settings, databas
     opilio = wire(settings, database, clock)
     for n in range(3):
         await opilio.policies.create(PolicyInput(url=f"https://a.example/{n}", max_retries=n % 2))
-    await opilio.scheduling.create_due()
-    assert (await opilio.leasing.pull(Pull("b", 3, ("http",)))).count == 3
+    await opilio.scheduler.create_due()
+    assert (await opilio.puller.pull(Pull("b", 3, ("http",)))).count == 3
     assert await Rounds(opilio).expire() == {"retried": 0, "ended": 0}
     clock.at += timedelta(minutes=11)
     assert await Rounds(opilio).expire() == {"retried": 1, "ended": 2}

@@ -29,7 +29,7 @@ async def sweeping(opilio) -> AsyncIterator[None]:
 
     async def sweep() -> None:
         while True:
-            await opilio.settling.expire()
+            await opilio.lock_expiry.run_once()
             await asyncio.sleep(0.2)
 
     task = asyncio.create_task(sweep())
@@ -48,7 +48,7 @@ def start_bot(server: Server, token: str, nap: float) -> subprocess.Popen[bytes]
 async def make_jobs(opilio, timeout_minutes: float) -> None:
     patch = PolicyPatch(timeout_minutes=timeout_minutes, retry_backoff_minutes=0.001)
     await opilio.policies.import_drafts([Draft(n, f"https://shop.example/{n}", patch) for n in range(JOBS)])
-    await opilio.scheduling.create_due()
+    await opilio.scheduler.create_due()
 
 
 async def until_done(opilio, wanted: int) -> None:

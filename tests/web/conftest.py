@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from opilio.runtime.bootstrap import Opilio
-from opilio.web.app import create_app, serve_desk
+from opilio.web.app import create_app, serve_beside
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Site:
     async def locked(self, bot: Caller, bot_id: str = "bot-1", **fields: Any) -> Any:
         """A job of a new policy, pulled by a bot."""
         await self.policy(**fields)
-        await self.opilio.scheduling.create_due()
+        await self.opilio.scheduler.create_due()
         return (await bot.ok("POST", "/api/crawl/pull/", {"bot_id": bot_id, "max_jobs": 1}))["jobs"][0]
 
 
@@ -71,7 +71,7 @@ async def site(opilio: Opilio) -> AsyncIterator[Site]:
     app = create_app(opilio)
     transport = httpx2.ASGITransport(app=app)
     async with (
-        serve_desk(app, opilio),
+        serve_beside(app, opilio),
         httpx2.AsyncClient(transport=transport, base_url="http://opilio.test") as http,
     ):
         keys = {

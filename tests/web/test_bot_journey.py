@@ -19,7 +19,7 @@ async def test_it_works(site) -> None:
     await site.policy(
         crawl_config={"headers": {"accept": "text/html"}}, rule_set={"price": {"css": ".price"}}
     )
-    await site.opilio.scheduling.create_due()
+    await site.opilio.scheduler.create_due()
     pulled = await bot.ok("POST", PULL, {"bot_id": "bot-1"})
     assert pulled["count"] == 1
     job = pulled["jobs"][0]
@@ -63,7 +63,7 @@ async def test_ten_jobs_of_one_domain_go_to_one_bot(site) -> None:
     bot = await site.bot()
     for n in range(12):
         await site.policy(f"https://shop.example/{n}")
-    await site.opilio.scheduling.create_due()
+    await site.opilio.scheduler.create_due()
     assert (await bot.ok("POST", PULL, {"bot_id": "bot-1"}))["count"] == 10
 
 
@@ -143,7 +143,7 @@ async def test_a_batch_is_answered_one_by_one_in_order(site) -> None:
     bot = await site.bot()
     for n in range(3):
         await site.policy(f"https://shop.example/{n}")
-    await site.opilio.scheduling.create_due()
+    await site.opilio.scheduler.create_due()
     jobs = (await bot.ok("POST", PULL, {"bot_id": "bot-1"}))["jobs"]
     items = [{key: value for key, value in result_of(job, **GOOD).items() if key != "bot_id"} for job in jobs]
     items[1] |= {"price": -1}
@@ -200,7 +200,7 @@ async def test_a_late_result_is_kept_aside(site) -> None:
     job = await site.locked(bot, timeout_minutes=0.0001)
     await asyncio.sleep(0.05)  # the lock lasts 6 ms
     await bot.refused("lock_expired", 409, "POST", SUBMIT, result_of(job, **GOOD))
-    assert (await site.opilio.settling.expire()).total == 1
+    assert (await site.opilio.lock_expiry.run_once()).total == 1
     await bot.refused("lock_expired", 409, "POST", SUBMIT, result_of(job, **GOOD | {"price": 5}))
     late = (await site.reader.ok("GET", f"/api/v1/jobs/{job['job_id']}/late"))["items"]
     assert [row["submission"]["price"] for row in late] == [99.99, 5]

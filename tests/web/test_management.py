@@ -246,7 +246,7 @@ async def test_limits_of_a_host_hold_at_the_next_pull(site) -> None:
         await site.policy(f"https://shop.example/{n}")
     host = await site.writer.ok("PUT", "/api/v1/hosts/Shop.Example", {"max_concurrent": 1})
     assert (host["host"], host["max_concurrent"], host["min_delay_seconds"]) == ("shop.example", 1, None)
-    await site.opilio.scheduling.create_due()
+    await site.opilio.scheduler.create_due()
     first = await bot.ok("POST", "/api/crawl/pull/", {"bot_id": "bot-1"})
     assert first["count"] == 1
     other = await site.bot("bot-2")
@@ -313,7 +313,7 @@ async def test_stats_count_by_state(site) -> None:
     bot = await site.bot()
     await site.locked(bot)
     await site.policy("https://shop.example/2")
-    await site.opilio.scheduling.create_due()
+    await site.opilio.scheduler.create_due()
     stats = await site.reader.ok("GET", "/api/v1/stats")
     assert stats["jobs"] == {"pending": 1, "locked": 1, "done": 0, "failed": 0, "expired": 0}
     assert stats["policies"] == {"total": 2, "enabled": 2}

@@ -5,6 +5,8 @@ from typing import Any
 from opilio.adapters.postgres import Database, Row, Session, load_queries
 
 _SQL = load_queries("opilio.audit")
+# The actor of changes that nobody asked for by hand: demo data, tests.
+SYSTEM = "system"
 
 
 async def record(

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from opilio import audit
 from opilio.cli import option_types
 from opilio.cli.context import actor, open_opilio_for_cli, run_async
 from opilio.cli.output import Cursor, Json, Limit, print_fields, print_page, show
@@ -56,6 +55,5 @@ async def _set(host: str, max_concurrent: int | None, min_delay: timedelta | Non
 
     limits = Limits(max_concurrent, min_delay.total_seconds() if min_delay is not None else None)
     async with open_opilio_for_cli() as opilio:
-        name = await opilio.hosts.set_limits(host, limits)
-        await audit.record(opilio.database, actor(), "host.limits", name)
+        name = await opilio.hosts.set_limits(host, limits, actor())
         return await opilio.insights.host(name)

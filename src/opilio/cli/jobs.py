@@ -1,4 +1,4 @@
-"""`opilio jobs`: what is being crawled, what was, and doing something about it."""
+"""`opilio jobs`: list and show jobs, and operator actions."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -116,7 +116,7 @@ def why(job_id: str, json: Json = False) -> None:
 
 async def _why(job_id: str) -> Any:
     async with open_opilio_for_cli() as opilio:
-        return await opilio.insights.job_why(option_types.uuid(job_id))
+        return (await opilio.insights.job_why(option_types.uuid(job_id))).as_answer()
 
 
 # ── by hand ──────────────────────────────────────────────────────────────────────────────────────
@@ -141,33 +141,31 @@ def force_expire(ids: Ids, json: Json = False) -> None:
 
 
 def _act(action: str, ids: Sequence[str], json: bool) -> None:
-    rows = run_async(_acted(action, ids))
-    show(rows, json, lambda: _print_acted(rows))
+    rows = run_async(_apply(action, ids))
+    show(rows, json, lambda: _print_apply(rows))
     if not all(row.success for row in rows):
         raise typer.Exit(1)
 
 
-async def _acted(action: str, ids: Sequence[str]) -> list[Any]:
+async def _apply(action: str, ids: Sequence[str]) -> list[Any]:
     from opilio.contracts.envelope import ErrorBody
     from opilio.contracts.management import ActionRow
-    from opilio.runtime.roles.scheduler import WORK
 
     wanted = [option_types.uuid(text) for text in ids]
     async with open_opilio_for_cli() as opilio:
-        done = await opilio.acting.act(action, wanted, actor())
-        await opilio.database.notify(WORK)
+        results = await opilio.operator_actions.apply(action, wanted, actor())
     return [
         ActionRow(
-            id=acted.job_id,
-            success=acted.refusal is None,
-            status=acted.status,
-            error=ErrorBody(acted.refusal.code, acted.refusal.message) if acted.refusal else None,
+            id=result.job_id,
+            success=result.refusal is None,
+            status=result.status,
+            error=ErrorBody(result.refusal.code, result.refusal.message) if result.refusal else None,
         )
-        for acted in done
+        for result in results
     ]
 
 
-def _print_acted(rows: Sequence[Any]) -> None:
+def _print_apply(rows: Sequence[Any]) -> None:
     for row in rows:
         if row.success:
             print(f"{row.id} {row.status}")

@@ -87,7 +87,7 @@ def add(
 
 async def _add(wanted: Any) -> "Policy":
     async with open_opilio_for_cli() as opilio:
-        return await opilio.insights.policy(await opilio.policies.create(wanted))
+        return await opilio.insights.policy(await opilio.policies.create(wanted, actor()))
 
 
 @app.command("list")
@@ -158,7 +158,7 @@ async def _import(file: Path, kind: Source) -> "list[ImportRow]":
 
     with _opened(file) as source, _progress(source) as readable:
         async with open_opilio_for_cli() as opilio:
-            batches = import_rows(opilio.policies, _readings(readable, kind))
+            batches = import_rows(opilio.policies, _readings(readable, kind), actor())
             return [answer async for batch in batches for answer in batch]
 
 
@@ -194,14 +194,14 @@ def _progress(source: BinaryIO) -> Iterator[BinaryIO]:
 
 
 def _readings(source: BinaryIO, kind: Source) -> "Iterable[Reading]":
-    from opilio.crawl import import_policies as importing
+    from opilio.crawl import import_policies
 
     if kind is Source.SITEMAP:
-        return importing.read_sitemap(source.read())
+        return import_policies.read_sitemap(source.read())
     read = {
-        Source.CSV: importing.read_csv,
-        Source.JSONL: importing.read_jsonl,
-        Source.URLS: importing.read_urls,
+        Source.CSV: import_policies.read_csv,
+        Source.JSONL: import_policies.read_jsonl,
+        Source.URLS: import_policies.read_urls,
     }[kind]
     return read(_text(source))
 
@@ -274,10 +274,7 @@ def run(policy_id: Annotated[str, typer.Argument()], json: Json = False) -> None
 
 async def _run(policy_id: str) -> Any:
     async with open_opilio_for_cli() as opilio:
-        policy = await opilio.insights.policy(option_types.uuid(policy_id))
-        job_id = await opilio.scheduling.run_now(policy.id, policy.priority, actor())
-        await opilio.database.notify("opilio_work")
-        return job_id
+        return await opilio.operator_actions.run_now(option_types.uuid(policy_id), actor())
 
 
 @app.command()
@@ -289,7 +286,7 @@ def why(policy_id: str, json: Json = False) -> None:
 
 async def _why(policy_id: str) -> Any:
     async with open_opilio_for_cli() as opilio:
-        return await opilio.insights.policy_why(option_types.uuid(policy_id))
+        return (await opilio.insights.policy_why(option_types.uuid(policy_id))).as_answer()
 
 
 def print_why(answer: Any) -> None:

@@ -63,7 +63,7 @@ class Intake:
         self._line: Coalescer[Message, Verdict] = Coalescer(self.take, most=batch, workers=2)
 
     async def handle(self, message: Message) -> Verdict:
-        return await self._line.ask(message)
+        return await self._line.run(message)
 
     async def take(self, messages: Sequence[Message]) -> list[Verdict]:
         """Verdicts in the order of the messages; one message that nothing can be done with costs no other."""

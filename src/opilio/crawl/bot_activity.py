@@ -1,4 +1,4 @@
-"""What bots do, counted in memory and written now and then: a figure for people, not a ledger."""
+"""What bots do, counted in memory and written every few seconds: figures for people, not exact."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import asyncpg
 import structlog
 
 from opilio.adapters.postgres import Database
-from opilio.crawl.lock_end import QUERIES
+from opilio.crawl.sql import QUERIES
 
 _log = structlog.get_logger(__name__)
 
@@ -23,20 +23,20 @@ class _Hour:
     seconds: float = 0.0
 
 
-class Activity:
+class BotActivity:
     def __init__(self, database: Database) -> None:
         self._db = database
         self._seen: dict[str, str] = {}
         self._known: dict[str, str] = {}
         self._hours: dict[tuple[str, datetime], _Hour] = {}
 
-    def saw(self, bot_id: str, queues: Sequence[str]) -> bool:
-        """Whether this is news: a bot that is new here, or can do something else than before."""
-        able = ",".join(queues)
-        self._seen[bot_id] = able
-        news = self._known.get(bot_id) != able
-        self._known[bot_id] = able
-        return news
+    def seen(self, bot_id: str, queues: Sequence[str]) -> bool:
+        """Whether this process sees the bot for the first time, or with other capabilities than before."""
+        capabilities = ",".join(queues)
+        self._seen[bot_id] = capabilities
+        changed = self._known.get(bot_id) != capabilities
+        self._known[bot_id] = capabilities
+        return changed
 
     def pulled(self, bot_id: str, jobs: int) -> None:
         hour = self._hour(bot_id)
@@ -59,7 +59,7 @@ class Activity:
         return self._hours.setdefault((bot_id, now), _Hour())
 
     async def write(self) -> None:
-        """Writes and forgets; what cannot be written now is tried again next time."""
+        """Writes the counts and clears them; what cannot be written now is tried again next time."""
         seen, hours = self._seen, self._hours
         self._seen, self._hours = {}, {}
         if not seen and not hours:

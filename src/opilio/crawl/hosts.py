@@ -1,9 +1,12 @@
-"""Keeps the limits of hosts."""
+"""The limits of hosts, and the jobs behind their gates."""
 
+from dataclasses import asdict
+
+from opilio import audit
 from opilio.adapters.postgres import Database
 from opilio.clock import Clock
-from opilio.crawl.lock_end import QUERIES
 from opilio.crawl.politeness import Limits
+from opilio.crawl.sql import QUERIES
 from opilio.crawl.url import domain_name
 from opilio.errors import Invalid
 
@@ -18,12 +21,12 @@ class Hosts:
         self._fleet = fleet or Limits()
         self._clock = clock or Clock()
 
-    async def set_limits(self, name: str, limits: Limits) -> str:
-        """Applies from the next pull on; answers the host's name in its normal form."""
+    async def set_limits(self, name: str, limits: Limits, by: str = audit.SYSTEM) -> str:
+        """Replaces a host's limits from the next pull on; answers the host's name in its normal form."""
         try:
             host = domain_name(name)
         except Invalid as error:
-            raise Invalid("host", error.message.partition(": ")[2]) from None
+            raise Invalid("host", error.template, **error.params) from None
         async with self._db.transaction() as session:
             host_id = await session.value(
                 QUERIES.set_limits,
@@ -34,12 +37,14 @@ class Hosts:
                 now=self._clock.now(),
             )
             await session.execute(QUERIES.open_gate, host_id=host_id, now=self._clock.now())
+            await audit.record(session, by, "host.limits", host, asdict(limits))
+            await session.execute(QUERIES.notify_work)
         if limits.any:
             await self.park(host_id)
         return host
 
     async def park(self, host_id: int) -> int:
-        """Moves the waiting jobs of a gated host out of the common queue, so that pulls need not step over them."""
+        """Moves the waiting jobs of a gated host out of the common queue, so that pulls need not skip them."""
         moved = 0
         while True:
             count: int = await self._db.value(
@@ -50,6 +55,6 @@ class Hosts:
                 return moved
 
     async def park_all(self) -> int:
-        """The same for every gated host: after a cooling, or a change of the fleet's limits."""
+        """The same for every gated host: after a cool-down, or a change of the default limits."""
         rows = await self._db.fetch(QUERIES.hosts_to_park, fleet_gated=self._fleet.any)
         return sum([await self.park(row["host_id"]) for row in rows])

@@ -1,7 +1,7 @@
 """Reads files of policies row by row: CSV, JSON lines, sitemaps, plain lists of URLs.
 
-Reading is pure and streams. A row that cannot be read is answered as rejected, with the reason, and costs its
-neighbours nothing; `Invalid` is raised only where no row can be read at all: no header, not XML, not a sitemap.
+Reading is pure and streams. A row that cannot be read is answered as rejected, with the reason, and the others are
+imported; `Invalid` is raised only where no row can be read at all: no header, not XML, not a sitemap.
 Rows are counted from 1: lines of a JSONL file or a list, rows below the header of a CSV file, `<url>`s of a sitemap.
 """
 
@@ -16,6 +16,7 @@ from xml.parsers import expat
 import msgspec
 from msgspec import UNSET
 
+from opilio import audit
 from opilio.contracts.policies import ImportRow, PolicyPatch
 from opilio.crawl.policies import Draft
 from opilio.errors import Invalid
@@ -40,7 +41,7 @@ def read_csv(lines: Iterable[str]) -> Iterator[Reading]:
     try:
         header = _header(next(table, []))
     except csv.Error as error:
-        raise Invalid("header", f"cannot be read: {error}") from None
+        raise Invalid("header", "cannot be read: %(error)s", error=str(error)) from None
     for row, cells in enumerate(_rows(table), 1):
         if isinstance(cells, csv.Error):
             yield _rejected(row, None, f"cannot be read: {cells}")
@@ -56,10 +57,12 @@ def _delimiter(header: str) -> str:
 def _header(cells: list[str]) -> list[str]:
     names = [cell.strip() for cell in cells]
     if "url" not in names:
-        raise Invalid("header", f"names no column url; a policy has the fields {', '.join(FIELDS)}")
+        raise Invalid(
+            "header", "names no column url; a policy has the fields %(fields)s", fields=", ".join(FIELDS)
+        )
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise Invalid("header", f"names {', '.join(twice)} twice")
+        raise Invalid("header", "names %(columns)s twice", columns=", ".join(twice))
     return names
 
 
@@ -168,7 +171,7 @@ def read_urls(lines: Iterable[str]) -> Iterator[Reading]:
 
 
 def read_sitemap(data: bytes) -> Iterator[Reading]:
-    """The URLs of a sitemap, plain or gzipped. What a site says of its own priority is not the operator's word."""
+    """The URLs of a sitemap, plain or gzipped. The site's own priorities are ignored."""
     for row, text in enumerate(_Sitemap().locations(_unzipped(data)), 1):
         url = text.strip()
         yield (
@@ -185,11 +188,11 @@ def _unzipped(data: bytes) -> bytes:
     try:
         plain = inflater.decompress(data, _LARGEST_SITEMAP)
     except zlib.error as error:
-        raise Invalid("sitemap", f"is not whole: {error}") from None
+        raise Invalid("sitemap", "is incomplete: %(error)s", error=str(error)) from None
     if inflater.unconsumed_tail:
         raise Invalid("sitemap", "is larger than 64 MiB; split it")
     if not inflater.eof:
-        raise Invalid("sitemap", "is not whole: it ends too early")
+        raise Invalid("sitemap", "is incomplete: it ends too early")
     return plain
 
 
@@ -212,7 +215,7 @@ class _Sitemap:
         try:
             parser.Parse(data, True)
         except (expat.ExpatError, UnicodeError, LookupError, ValueError) as error:
-            raise Invalid("sitemap", f"is not XML that can be read: {error}") from None
+            raise Invalid("sitemap", "is not XML that can be read: %(error)s", error=str(error)) from None
         return self._found
 
     def _start(self, name: str, _attributes: dict[str, str]) -> None:
@@ -245,7 +248,7 @@ def _must_be_urlset(root: str) -> None:
     if root == "sitemapindex":
         raise Invalid("sitemap", "is an index of sitemaps; import each of the files that it names")
     if root != "urlset":
-        raise Invalid("sitemap", f"begins with <{root[:40]}>; a sitemap begins with <urlset>")
+        raise Invalid("sitemap", "begins with <%(tag)s>; a sitemap begins with <urlset>", tag=root[:40])
 
 
 # ── values ───────────────────────────────────────────────────────────────────────────────────────
@@ -299,18 +302,18 @@ def _in_words(error: msgspec.ValidationError) -> str:
 # ── saving ───────────────────────────────────────────────────────────────────────────────────────
 
 
-class Savings(Protocol):
-    """Where drafts go: `Policies`."""
+class PolicyStore(Protocol):
+    """`Policies`, or a stand-in for tests."""
 
-    async def import_drafts(self, drafts: Iterable[Draft]) -> list[ImportRow]: ...
+    async def import_drafts(self, drafts: Iterable[Draft], by: str) -> list[ImportRow]: ...
 
 
 async def import_rows(
-    policies: Savings, readings: Iterable[Reading], *, batch: int = BATCH
+    policies: PolicyStore, readings: Iterable[Reading], by: str = audit.SYSTEM, *, batch: int = BATCH
 ) -> AsyncIterator[list[ImportRow]]:
     """Saves what was read, a batch at a time, and answers every row in the order of the file."""
     source = iter(readings)
     while chunk := list(islice(source, batch)):
         rejected = [reading for reading in chunk if isinstance(reading, ImportRow)]
-        saved = await policies.import_drafts(reading for reading in chunk if isinstance(reading, Draft))
+        saved = await policies.import_drafts((r for r in chunk if isinstance(r, Draft)), by)
         yield sorted([*rejected, *saved], key=lambda answer: answer.row)

@@ -6,10 +6,10 @@
        │                │ └──TTL passed──▶ EXPIRED ──retries left──▶ PENDING
        └────────────────┘  release, reset
 
-docs/explanation/job-lifecycle.md draws the same table; a test compares the two, and the database's guards.
+Every transition is applied from this table: pull, submit, heartbeat and release, expire, operator actions.
+docs/explanation/job-lifecycle.md draws the same table; a test compares the two with the database's constraints.
 """
 
-from datetime import datetime, timedelta
 from enum import StrEnum
 
 from opilio.errors import Conflict
@@ -47,26 +47,26 @@ TRANSITIONS: dict[tuple[State, Cause], State] = {
     (State.EXPIRED, Cause.RESET): State.PENDING,
 }
 ACTIVE = frozenset({State.PENDING, State.LOCKED})
-# A lock can be extended again and again, but not for ever: a bot that hangs must lose its job one day.
+# How many times its TTL a lock can live through heartbeats: a bot that hangs must lose its job.
 MAX_EXTENSION = 10
 
 
-def apply(state: State, cause: Cause) -> State:
-    """The state after `cause`, or a refusal that says what is possible."""
-    try:
-        return TRANSITIONS[state, cause]
-    except KeyError:
-        possible = ", ".join(sorted({str(s) for s, c in TRANSITIONS if c == cause}))
-        raise Conflict(
-            f"the job is {state}; {cause} is possible for {possible} only", code="invalid_state"
-        ) from None
+def apply(state: State, *causes: Cause) -> State:
+    """The state after `causes`, one after another; a transition that the table lacks is refused."""
+    for cause in causes:
+        if (state, cause) not in TRANSITIONS:
+            possible = ", ".join(sorted({str(s) for s, c in TRANSITIONS if c == cause}))
+            raise Conflict(
+                "the job is %(state)s; %(cause)s is possible for %(possible)s only",
+                code="invalid_state",
+                state=str(state),
+                cause=str(cause),
+                possible=possible,
+            )
+        state = TRANSITIONS[state, cause]
+    return state
 
 
 def retry_priority(base: int, retry_count: int) -> int:
-    """Each retry costs a tenth of the base, so that fresh work goes first; never below 1."""
+    """Each retry costs a tenth of the base, so that new jobs go first; never below 1."""
     return max(1, base * (10 - min(retry_count, 10)) // 10)
-
-
-def extended_until(now: datetime, locked_at: datetime, ttl: timedelta) -> datetime:
-    """The new end of a lock at a heartbeat."""
-    return min(now + ttl, locked_at + MAX_EXTENSION * ttl)

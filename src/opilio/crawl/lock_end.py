@@ -1,41 +1,24 @@
-"""What one transaction will write about jobs whose locks ended, gathered first and written set by set."""
+"""The rows that the end of a lock writes: gathered first, then written set by set in one transaction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import msgspec
 
-from opilio.adapters.postgres import Row, Session, load_queries
+from opilio.adapters.postgres import Row, Session
+from opilio.contracts import events
+from opilio.crawl.claims import Claim
 from opilio.crawl.history import Change, Values
-from opilio.crawl.job import State
+from opilio.crawl.job import Cause, State, apply
 from opilio.crawl.politeness import Cooling
-from opilio.crawl.retry import Verdict
-from opilio.crawl.submission import Claim
-
-QUERIES = load_queries("opilio.crawl")
+from opilio.crawl.retry import Decision, RetryFacts
+from opilio.crawl.sql import QUERIES
 
 
-class Finish(msgspec.Struct, frozen=True):
-    """A job that ends."""
-
-    row: Row
-    verdict: Verdict
-    by: str
-    reason: str
-    event_type: str
-    event: Any
-    last_data: Any = None
-    error: str | None = None
-    error_code: str | None = None
-    result: "Result | None" = None
-    digest: bytes | None = None
-    answer: bytes | None = None
-
-
-class Result(msgspec.Struct, frozen=True):
+class StoredResult(msgspec.Struct, frozen=True):
     result_id: UUID
     bot_id: str
     values: Values
@@ -46,7 +29,24 @@ class Result(msgspec.Struct, frozen=True):
     html_blob: str | None
 
 
-class Return(msgspec.Struct, frozen=True):
+class FinishedJob(msgspec.Struct, frozen=True):
+    """A job that ends."""
+
+    row: Row
+    decision: Decision
+    by: str
+    reason: str
+    event_type: str
+    event: Any
+    last_data: Any = None
+    error: str | None = None
+    error_code: str | None = None
+    result: StoredResult | None = None
+    digest: bytes | None = None
+    answer: bytes | None = None
+
+
+class ReturnedJob(msgspec.Struct, frozen=True):
     """A job that goes back to the queue."""
 
     job_id: UUID
@@ -58,11 +58,11 @@ class Return(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """A line of a job's timeline that its row is about to forget."""
+    """One timeline row."""
 
     job_id: UUID
-    was: State
-    to: State
+    from_state: State
+    to_state: State
     at: datetime
     by: str
     reason: str
@@ -80,22 +80,81 @@ class LateResult(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Ledger:
-    finished: list[Finish] = field(default_factory=list)
-    returned: list[Return] = field(default_factory=list)
+class LockEnds:
+    """Everything that one transaction writes about locks that ended."""
+
+    finished: list[FinishedJob] = field(default_factory=list)
+    returned: dict[UUID, ReturnedJob] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     changed: list[tuple[Row, Change]] = field(default_factory=list)
     late: list[LateResult] = field(default_factory=list)
     cooled: dict[int, tuple[Cooling, str]] = field(default_factory=dict)
     freed_hosts: set[int] = field(default_factory=set)
 
+    def finish(self, job: FinishedJob) -> None:
+        self.finished.append(job)
+        self._free_host(job.row)
+
+    def retry(
+        self,
+        row: Row,
+        decision: Decision,
+        by: str,
+        reasons: Sequence[str],
+        *,
+        error: str | None,
+        error_code: str | None,
+        digest: bytes | None = None,
+        answer: bytes | None = None,
+    ) -> None:
+        """A locked job goes back to the queue for a retry, by one transition or several, each with its reason."""
+        assert decision.run_at is not None
+        now: datetime = row["at"]
+        first, *more = decision.causes
+        self.steps += lock_steps(row, first, now, by, reasons[0], digest, answer)
+        state = apply(State.LOCKED, first)
+        for cause, reason in zip(more, reasons[1:], strict=True):
+            self.steps.append(Step(row["job_id"], state, apply(state, cause), now, by, reason))
+            state = apply(state, cause)
+        self._return(
+            ReturnedJob(
+                row["job_id"], decision.priority, decision.retry_count, decision.run_at, error, error_code
+            )
+        )
+        self._free_host(row)
+
+    def give_back(
+        self,
+        row: Row,
+        cause: Cause,
+        by: str,
+        reason: str,
+        digest: bytes | None = None,
+        answer: bytes | None = None,
+    ) -> None:
+        """A locked job goes back to the queue at once; a reset also gives it all its retries again."""
+        now: datetime = row["at"]
+        self.steps += lock_steps(row, cause, now, by, reason, digest, answer)
+        reset = cause is Cause.RESET
+        priority = row["base_priority"] if reset else row["priority"]
+        self._return(ReturnedJob(row["job_id"], priority, 0 if reset else row["retry_count"], now))
+        self._free_host(row)
+
+    def _return(self, job: ReturnedJob) -> None:
+        self.returned[job.job_id] = job
+
+    def _free_host(self, row: Row) -> None:
+        """A host at its cap may get another job; a host without a gate was never closed."""
+        if row["behind_gate"]:
+            self.freed_hosts.add(row["host_id"])
+
     async def write(self, session: Session, now: datetime) -> None:
         if self.steps:
             await session.execute(QUERIES.add_steps, **_steps(self.steps))
         if self.finished:
-            await session.execute(QUERIES.finish_jobs, now=now, **_finishes(self.finished))
+            await session.execute(QUERIES.finish_jobs, now=now, **_finished(self.finished))
         if self.returned:
-            await session.execute(QUERIES.return_jobs, **_returns(self.returned))
+            await session.execute(QUERIES.return_jobs, **_returned(list(self.returned.values())))
         if self.changed:
             await session.execute(QUERIES.add_changes, **_changes(self.changed, now))
         if self.late:
@@ -106,6 +165,60 @@ class Ledger:
             await session.execute(QUERIES.reopen_gates, host_ids=sorted(self.freed_hosts), now=now)
 
 
+# ── rows ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def retry_facts(row: Row) -> RetryFacts:
+    return RetryFacts(
+        base_priority=row["base_priority"],
+        retry_count=row["retry_count"],
+        max_retries=0 if row["deleted_at"] else row["max_retries"],  # a deleted policy needs no retries
+        frequency=timedelta(hours=row["frequency_hours"]),
+        retry_backoff=timedelta(minutes=row["retry_backoff_minutes"]),
+        failure_count=row["failure_count"],
+        error_rate=row["error_rate"],
+    )
+
+
+def lock_steps(
+    row: Row,
+    cause: Cause,
+    now: datetime,
+    by: str,
+    reason: str,
+    digest: bytes | None = None,
+    answer: bytes | str | None = None,
+) -> list[Step]:
+    """The lock and its end as timeline rows, because the job's own row keeps only the current lock."""
+    job_id, bot = row["job_id"], row["locked_by"]
+    locked = apply(State.PENDING, Cause.PULL)
+    ended = apply(locked, cause)
+    return [
+        Step(job_id, State.PENDING, locked, row["locked_at"], f"bot:{bot}", "pulled"),
+        Step(job_id, locked, ended, now, by, reason, bot, row["lock_token"], digest, answer),
+    ]
+
+
+def failed_event(row: Row, decision: Decision, error: str | None, error_code: str | None) -> events.JobFailed:
+    assert decision.next_run_at is not None
+    return events.JobFailed(
+        job_id=row["job_id"],
+        policy_id=row["policy_id"],
+        url=row["url"],
+        reason="expired" if decision.state is State.EXPIRED else "failed",
+        error_code=error_code,
+        error_msg=error,
+        retry_count=row["retry_count"],
+        max_retries=row["max_retries"],
+        failure_count=decision.failure_count,
+        policy_next_run=decision.next_run_at,
+        bot_id=row["locked_by"],
+    )
+
+
+# ── columns ──────────────────────────────────────────────────────────────────────────────────────
+
+
 def _raw(answer: bytes | str | None) -> msgspec.Raw | None:
     return None if answer is None else msgspec.Raw(answer)
 
@@ -113,8 +226,8 @@ def _raw(answer: bytes | str | None) -> msgspec.Raw | None:
 def _steps(steps: Sequence[Step]) -> dict[str, list[Any]]:
     return {
         "job_ids": [s.job_id for s in steps],
-        "from_states": [s.was for s in steps],
-        "to_states": [s.to for s in steps],
+        "from_states": [s.from_state for s in steps],
+        "to_states": [s.to_state for s in steps],
         "ats": [s.at for s in steps],
         "by": [s.by for s in steps],
         "reasons": [s.reason for s in steps],
@@ -125,48 +238,48 @@ def _steps(steps: Sequence[Step]) -> dict[str, list[Any]]:
     }
 
 
-def _finishes(ends: Sequence[Finish]) -> dict[str, list[Any]]:
-    results = [end.result for end in ends]
-    found = [r.values if r else Values() for r in results]
+def _finished(jobs: Sequence[FinishedJob]) -> dict[str, list[Any]]:
+    results = [job.result for job in jobs]
+    values = [r.values if r else Values() for r in results]
     return {
-        "job_ids": [e.row["job_id"] for e in ends],
-        "policy_ids": [e.row["policy_id"] for e in ends],
-        "states": [e.verdict.state for e in ends],
-        "by": [e.by for e in ends],
-        "reasons": [e.reason for e in ends],
-        "errors": [e.error for e in ends],
-        "error_codes": [e.error_code for e in ends],
-        "next_runs": [e.verdict.next_run_at for e in ends],
-        "failure_counts": [e.verdict.failure_count for e in ends],
-        "error_rates": [e.verdict.error_rate for e in ends],
+        "job_ids": [j.row["job_id"] for j in jobs],
+        "policy_ids": [j.row["policy_id"] for j in jobs],
+        "states": [j.decision.state for j in jobs],
+        "by": [j.by for j in jobs],
+        "reasons": [j.reason for j in jobs],
+        "errors": [j.error for j in jobs],
+        "error_codes": [j.error_code for j in jobs],
+        "next_runs": [j.decision.next_run_at for j in jobs],
+        "failure_counts": [j.decision.failure_count for j in jobs],
+        "error_rates": [j.decision.error_rate for j in jobs],
         "result_ids": [r.result_id if r else None for r in results],
         "bots": [r.bot_id if r else None for r in results],
-        "prices": [v.price for v in found],
-        "currencies": [v.currency for v in found],
-        "titles": [v.title for v in found],
-        "in_stocks": [v.in_stock for v in found],
+        "prices": [v.price for v in values],
+        "currencies": [v.currency for v in values],
+        "titles": [v.title for v in values],
+        "in_stocks": [v.in_stock for v in values],
         "datas": [r.data if r else None for r in results],
         "html_hashes": [r.html_hash if r else None for r in results],
         "durations": [r.duration if r else None for r in results],
         "html_bodies": [r.html_body if r else None for r in results],
         "html_blobs": [r.html_blob if r else None for r in results],
-        "last_datas": [e.last_data for e in ends],
-        "digests": [e.digest for e in ends],
-        "answers": [_raw(e.answer) for e in ends],
-        "event_types": [e.event_type for e in ends],
-        "subjects": [e.row["url"] for e in ends],
-        "events": [e.event for e in ends],
+        "last_datas": [j.last_data for j in jobs],
+        "digests": [j.digest for j in jobs],
+        "answers": [_raw(j.answer) for j in jobs],
+        "event_types": [j.event_type for j in jobs],
+        "subjects": [j.row["url"] for j in jobs],
+        "events": [j.event for j in jobs],
     }
 
 
-def _returns(returns: Sequence[Return]) -> dict[str, list[Any]]:
+def _returned(jobs: Sequence[ReturnedJob]) -> dict[str, list[Any]]:
     return {
-        "job_ids": [r.job_id for r in returns],
-        "priorities": [r.priority for r in returns],
-        "retry_counts": [r.retry_count for r in returns],
-        "run_ats": [r.run_at for r in returns],
-        "errors": [r.error for r in returns],
-        "error_codes": [r.error_code for r in returns],
+        "job_ids": [j.job_id for j in jobs],
+        "priorities": [j.priority for j in jobs],
+        "retry_counts": [j.retry_count for j in jobs],
+        "run_ats": [j.run_at for j in jobs],
+        "errors": [j.error for j in jobs],
+        "error_codes": [j.error_code for j in jobs],
     }
 
 

@@ -1,111 +1,186 @@
-"""What an operator does to jobs by hand: reset, expire, release. Each id is answered on its own."""
+"""What an operator does by hand: run now, reset, expire, release. API, dashboard and CLI call these."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from opilio import audit
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.clock import Clock
-from opilio.crawl.endings import give_back, lock_steps
+from opilio.crawl.claims import state_of, take_jobs
+from opilio.crawl.expire import LockExpiry
 from opilio.crawl.job import Cause, State, apply
-from opilio.crawl.lock_end import QUERIES, Ledger, Step
-from opilio.crawl.submit import Settling
-from opilio.errors import Refused
+from opilio.crawl.lock_end import LockEnds, Step, lock_steps
+from opilio.crawl.priority import History, Rules, score
+from opilio.crawl.sql import QUERIES
+from opilio.errors import NotFound, Refused
 
-_CAUSES = {"reset": Cause.RESET, "expire": Cause.EXPIRE, "release": Cause.RELEASE}
+# The verbs of the API and the CLI.
+CAUSES = {"reset": Cause.RESET, "expire": Cause.EXPIRE, "release": Cause.RELEASE}
+_ENDED_BY = {State.DONE: Cause.SUCCEED, State.FAILED: Cause.FAIL, State.EXPIRED: Cause.EXPIRE}
+_REASONS = {
+    Cause.RESET: "reset for re-execution",
+    Cause.EXPIRE: "expired by hand",
+    Cause.RELEASE: "lock released by hand",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Acted:
-    """What became of one job: its new state, or why nothing was done."""
+class ActionResult:
+    """One job after an action: its new state, or why nothing was done."""
 
     job_id: UUID
-    status: str | None = None
+    status: State | None = None
     refusal: Refused | None = None
 
 
-class Acting:
-    def __init__(self, database: Database, settling: Settling, *, clock: Clock | None = None) -> None:
+class OperatorActions:
+    """Each action writes its audit row and wakes waiting pulls in the transaction of the change."""
+
+    def __init__(
+        self,
+        database: Database,
+        expiry: LockExpiry,
+        *,
+        rules: Rules | None = None,
+        clock: Clock | None = None,
+    ) -> None:
         self._db = database
-        self._settling = settling
+        self._expiry = expiry
+        self._rules = rules or Rules()
         self._clock = clock or Clock()
 
-    async def act(self, action: str, job_ids: Sequence[UUID], by: str) -> list[Acted]:
+    async def run_now(self, policy_id: UUID, by: str) -> UUID:
+        """A job at once, due or not; with an active job, that job."""
+        return await self._db.transact(lambda session: self._run_now(session, policy_id, by))
+
+    async def _run_now(self, session: Session, policy_id: UUID, by: str) -> UUID:
+        row = await session.row(QUERIES.policy_to_run, policy_id=policy_id)
+        if row is None:
+            raise NotFound("there is no policy %(policy_id)s", policy_id=str(policy_id))
+        rated = score(History(row["priority"], 0, row["error_rate"], row["hot"]), self._rules)
+        job_id: UUID | None = await session.value(
+            QUERIES.create_now, policy_id=policy_id, priority=rated.priority, by=by, now=self._clock.now()
+        )
+        if job_id is None:
+            job_id = await session.value(QUERIES.active_job, policy_id=policy_id)
+        if job_id is None:
+            raise NotFound("there is no policy %(policy_id)s", policy_id=str(policy_id))
+        await audit.record(session, by, "policy.run", str(policy_id))
+        await session.execute(QUERIES.notify_work)
+        return job_id
+
+    async def reset(self, job_ids: Sequence[UUID], by: str) -> list[ActionResult]:
+        """Locked, failed and expired jobs wait again, with all their retries."""
+        return await self._change("reset", job_ids, by)
+
+    async def expire(self, job_ids: Sequence[UUID], by: str) -> list[ActionResult]:
+        """Ends locks as if their TTL had passed."""
+        return await self._change("expire", job_ids, by)
+
+    async def release(self, job_ids: Sequence[UUID], by: str) -> list[ActionResult]:
+        """Takes locks away; the jobs wait again, with the retries that they had."""
+        return await self._change("release", job_ids, by)
+
+    async def apply(self, action: str, job_ids: Sequence[UUID], by: str) -> list[ActionResult]:
+        """The action of that name; each id is answered on its own."""
+        verbs = {"reset": self.reset, "expire": self.expire, "release": self.release}
+        return await verbs[action](job_ids, by)
+
+    async def _change(self, action: str, job_ids: Sequence[UUID], by: str) -> list[ActionResult]:
         unique = list(dict.fromkeys(job_ids))
         while True:
             try:
-                done = await self._db.transact(lambda session: self._act(session, action, unique, by))
-            except _Overtaken:
+                results = await self._db.transact(
+                    lambda session: self._change_once(session, action, unique, by)
+                )
+            except _PolicyGotAJobError:
                 continue
-            return [done[job_id] for job_id in job_ids]
+            return [results[job_id] for job_id in job_ids]
 
-    async def _act(self, session: Session, action: str, job_ids: list[UUID], by: str) -> dict[UUID, Acted]:
+    async def _change_once(
+        self, session: Session, action: str, job_ids: list[UUID], by: str
+    ) -> dict[UUID, ActionResult]:
         now = self._clock.now()
-        active = {r["job_id"]: r for r in await session.fetch(QUERIES.take_jobs, job_ids=job_ids, now=now)}
-        left = [i for i in job_ids if i not in active]
-        ended = (
-            {r["job_id"]: r for r in await session.fetch(QUERIES.take_finished, job_ids=left, now=now)}
-            if left
-            else {}
-        )
-        ledger = Ledger()
-        done: dict[UUID, Acted] = {}
-        revive: dict[UUID, Row] = {}
+        active = {row["job_id"]: row for row in await take_jobs(session, job_ids, now)}
+        ended = await self._take_ended(session, [i for i in job_ids if i not in active])
+        ends = LockEnds()
+        results: dict[UUID, ActionResult] = {}
+        revived: dict[UUID, Row] = {}
         for job_id in job_ids:
             try:
                 if job_id in active:
-                    done[job_id] = self._act_on_active(ledger, active[job_id], action, by)
+                    results[job_id] = self._change_active(ends, active[job_id], CAUSES[action], by)
                 elif job_id in ended:
                     row = ended[job_id]
-                    done[job_id] = _check_revival(row, action, busy=row["busy"] or row["policy_id"] in revive)
-                    revive[row["policy_id"]] = row
+                    busy = row["busy"] or row["policy_id"] in revived
+                    results[job_id] = _check_revival(row, CAUSES[action], busy=busy)
+                    revived[row["policy_id"]] = row
                 else:
-                    raise Refused("job_not_found", f"there is no job {job_id}")
+                    raise Refused("job_not_found", "there is no job %(job_id)s", job_id=str(job_id))
             except Refused as refusal:
-                done[job_id] = Acted(job_id, refusal=refusal)
-        for row in revive.values():
-            ledger.steps += _steps_of_revival(row, by)
-        if revive:
-            await self._revive(session, list(revive.values()))
+                results[job_id] = ActionResult(job_id, refusal=refusal)
+        await self._revive(session, ends, list(revived.values()), by)
         some = next((row for row in (*active.values(), *ended.values())), None)
         if some is not None:
-            await ledger.write(session, some["at"])
-        return done
+            await ends.write(session, some["at"])
+        await self._record(session, action, results.values(), by)
+        return results
 
-    def _act_on_active(self, ledger: Ledger, row: Row, action: str, by: str) -> Acted:
-        state = State.LOCKED if row["place"] == "locked" else State.PENDING
-        to = apply(state, _CAUSES[action])
-        if action == "expire":
-            self._settling.expire_into(ledger, row, by, "expired by hand")
-            last = ledger.returned[-1].job_id if ledger.returned else None
-            return Acted(row["job_id"], status=State.PENDING if last == row["job_id"] else to)
-        reason = "reset for re-execution" if action == "reset" else "lock released by hand"
-        give_back(ledger, row, row["at"], by, reason, afresh=action == "reset")
-        return Acted(row["job_id"], status=to)
+    async def _take_ended(self, session: Session, job_ids: list[UUID]) -> dict[UUID, Row]:
+        if not job_ids:
+            return {}
+        rows = await session.fetch(QUERIES.take_finished, job_ids=job_ids, now=self._clock.now())
+        return {row["job_id"]: row for row in rows}
 
-    async def _revive(self, session: Session, rows: Sequence[Row]) -> None:
+    def _change_active(self, ends: LockEnds, row: Row, cause: Cause, by: str) -> ActionResult:
+        state = apply(state_of(row), cause)
+        if cause is Cause.EXPIRE:
+            state = self._expiry.expire(ends, row, by, _REASONS[cause])
+        else:
+            ends.give_back(row, cause, by, _REASONS[cause])
+        return ActionResult(row["job_id"], status=state)
+
+    async def _revive(self, session: Session, ends: LockEnds, rows: Sequence[Row], by: str) -> None:
+        if not rows:
+            return
+        for row in rows:
+            ends.steps += _revival_steps(row, by)
         job_ids = [row["job_id"] for row in rows]
-        revived = await session.fetch(QUERIES.revive_jobs, job_ids=job_ids, now=self._clock.now())
-        if len(revived) < len(rows):
-            raise _Overtaken
+        done = await session.fetch(QUERIES.revive_jobs, job_ids=job_ids, now=self._clock.now())
+        if len(done) < len(rows):
+            raise _PolicyGotAJobError
+
+    async def _record(self, session: Session, action: str, results: Iterable[ActionResult], by: str) -> None:
+        done = [result.job_id for result in results if result.refusal is None]
+        if done:
+            await audit.record(session, by, f"jobs.{action}", "jobs", {"ids": done})
+            await session.execute(QUERIES.notify_work)
 
 
-class _Overtaken(Exception):
-    """The scheduler made a job for one of the policies between our look and our write: look again."""
+class _PolicyGotAJobError(Exception):
+    """The scheduler made a job for one of the policies between our read and our write: try again."""
 
 
-def _check_revival(row: Row, action: str, *, busy: bool) -> Acted:
-    to = apply(State(row["status"]), _CAUSES[action])
+def _check_revival(row: Row, cause: Cause, *, busy: bool) -> ActionResult:
+    state = apply(State(row["status"]), cause)
     if row["deleted_at"] is not None:
         raise Refused("invalid_state", "the policy of this job was deleted")
     if busy:
         raise Refused("invalid_state", "the policy has an active job already; wait for it, or release it")
-    return Acted(row["job_id"], status=to)
+    return ActionResult(row["job_id"], status=state)
 
 
-def _steps_of_revival(row: Row, by: str) -> list[Step]:
+def _revival_steps(row: Row, by: str) -> list[Step]:
     ended = State(row["status"])
     past = lock_steps(
-        row, ended, row["finished_at"], row["finished_by"], row["reason"], row["digest"], row["answer"]
+        row,
+        _ENDED_BY[ended],
+        row["finished_at"],
+        row["finished_by"],
+        row["reason"],
+        row["digest"],
+        row["answer"],
     )
-    return [*past, Step(row["job_id"], ended, State.PENDING, row["at"], by, "reset for re-execution")]
+    revived = apply(ended, Cause.RESET)
+    return [*past, Step(row["job_id"], ended, revived, row["at"], by, _REASONS[Cause.RESET])]

@@ -1,4 +1,4 @@
-"""Keeps policies: create, import, change, delete; thousands in one statement."""
+"""Creates, imports, changes and deletes policies, each change with its audit row in the same transaction."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -9,14 +9,16 @@ from typing import Any
 from uuid import UUID
 
 import asyncpg
+import msgspec
 from msgspec import UNSET
 
+from opilio import audit
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.clock import Clock
 from opilio.contracts.policies import ImportRow, PolicyInput, PolicyPatch
 from opilio.crawl import policy as rules
-from opilio.crawl.lock_end import QUERIES
 from opilio.crawl.priority import choose_queue
+from opilio.crawl.sql import QUERIES
 from opilio.crawl.url import CrawlUrl, normalise
 from opilio.errors import Conflict, Invalid, NotFound
 from opilio.net.allowed_addresses import AllowList
@@ -24,7 +26,7 @@ from opilio.net.allowed_addresses import AllowList
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """One row of an import, read but not yet checked; `patch` says only what the row said."""
+    """One row of an import, read but not yet checked; `patch` has only the fields that the row gave."""
 
     row: int
     url: str
@@ -39,21 +41,31 @@ class Policies:
         self._allow = allow or AllowList()
         self._clock = clock or Clock()
 
-    async def create(self, wanted: PolicyInput) -> UUID:
+    async def create(self, wanted: PolicyInput, by: str = audit.SYSTEM) -> UUID:
         rules.check(wanted)
         url = normalise(wanted.url, self._allow)
-        said = PolicyPatch(**{field: getattr(wanted, field) for field in PolicyInput.__struct_fields__})
-        saved = await self._db.transact(lambda session: self._save(session, [(1, url, said)], update=False))
-        if saved[1]["status"] == "exists":
+        patch = PolicyPatch(**{field: getattr(wanted, field) for field in PolicyInput.__struct_fields__})
+
+        async def work(session: Session) -> Row:
+            saved = (await self._save(session, [(1, url, patch)], update=False))[1]
+            if saved["status"] == "created":
+                details = {"url": url.url}
+                await audit.record(session, by, "policy.create", str(saved["policy_id"]), details)
+            return saved
+
+        saved = await self._db.transact(work)
+        policy_id: UUID = saved["policy_id"]
+        if saved["status"] == "exists":
             raise Conflict(
-                f"a policy for {url.url} exists already; change it with PATCH /api/v1/policies/{saved[1]['policy_id']}",
-                details={"id": str(saved[1]["policy_id"])},
+                "a policy for %(url)s exists already; change it with PATCH /api/v1/policies/%(policy_id)s",
+                details={"id": str(policy_id)},
+                url=url.url,
+                policy_id=str(policy_id),
             )
-        policy_id: UUID = saved[1]["policy_id"]
         return policy_id
 
-    async def import_drafts(self, drafts: Iterable[Draft]) -> list[ImportRow]:
-        """Creates or updates, each row answered. A URL that stands twice is created, then updated."""
+    async def import_drafts(self, drafts: Iterable[Draft], by: str = audit.SYSTEM) -> list[ImportRow]:
+        """Creates or updates, each row answered. A URL that is in the list twice is created, then updated."""
         answers: dict[int, ImportRow] = {}
         good: list[tuple[int, CrawlUrl, PolicyPatch]] = []
         for draft in drafts:
@@ -63,11 +75,20 @@ class Policies:
                 answers[draft.row] = ImportRow(
                     row=draft.row, url=draft.url, status="rejected", error=error.message
                 )
-        for turn in _turns(good):
-            saved = await self._db.transact(partial(self._save, rows=turn, update=True))
-            for row, url, _ in turn:
+        for group in _without_repeats(good):
+            saved = await self._db.transact(partial(self._import, rows=group, by=by))
+            for row, url, _ in group:
                 answers[row] = ImportRow(row=row, url=url.url, status=saved[row]["status"])
         return [answers[row] for row in sorted(answers)]
+
+    async def _import(
+        self, session: Session, rows: Sequence[tuple[int, CrawlUrl, PolicyPatch]], by: str
+    ) -> dict[int, Row]:
+        saved = await self._save(session, rows, update=True)
+        counts = Counter(row["status"] for row in saved.values())
+        await audit.record(session, by, "policies.import", "policies", counts)
+        await session.execute(QUERIES.notify_work)
+        return saved
 
     async def _save(
         self, session: Session, rows: Sequence[tuple[int, CrawlUrl, PolicyPatch]], *, update: bool
@@ -75,7 +96,7 @@ class Policies:
         await session.execute(QUERIES.add_hosts, names=sorted({url.host for _, url, _ in rows}))
         saved: dict[int, Row] = {}
         waiting = list(rows)
-        while waiting:  # a URL that another import created meanwhile is neither known nor new: look again
+        while waiting:  # a URL that another import created meanwhile is neither known nor new: try again
             found = await session.fetch(
                 QUERIES.save_policies, update=update, now=self._clock.now(), **_columns(waiting)
             )
@@ -86,10 +107,10 @@ class Policies:
         return saved
 
     async def _follow(self, session: Session, saved: Sequence[tuple[Row, PolicyPatch]]) -> None:
-        """Schedules and waiting jobs follow the policies that an import changed."""
+        """Moves the schedules and waiting jobs of policies that an import changed."""
         updated = [(row["policy_id"], patch) for row, patch in saved if row["status"] == "updated"]
         moved = [
-            (policy_id, _said(patch.enabled), _said(patch.next_run_at))
+            (policy_id, _given(patch.enabled), _given(patch.next_run_at))
             for policy_id, patch in updated
             if patch.enabled is not UNSET or patch.next_run_at is not UNSET
         ]
@@ -104,79 +125,100 @@ class Policies:
             await session.execute(QUERIES.move_jobs, policy_ids=requeued)
 
     async def _schedule(
-        self, session: Session, moved: Sequence[tuple[UUID, bool | None, datetime | None]]
+        self, session: Session, changes: Sequence[tuple[UUID, bool | None, datetime | None]]
     ) -> None:
         await session.execute(
             QUERIES.set_schedules,
-            policy_ids=[policy_id for policy_id, _, _ in moved],
-            enabled=[enabled for _, enabled, _ in moved],
-            next_runs=[next_run for _, _, next_run in moved],
+            policy_ids=[policy_id for policy_id, _, _ in changes],
+            enabled=[enabled for _, enabled, _ in changes],
+            next_runs=[next_run for _, _, next_run in changes],
             now=self._clock.now(),
         )
 
-    async def change(self, policy_id: UUID, patch: PolicyPatch) -> None:
-        await self._db.transact(lambda session: self._change(session, policy_id, patch))
+    async def change(self, policy_id: UUID, patch: PolicyPatch, by: str = audit.SYSTEM) -> None:
+        async def work(session: Session) -> None:
+            await self._change(session, policy_id, patch)
+            await audit.record(session, by, "policy.change", str(policy_id), msgspec.to_builtins(patch))
+            await session.execute(QUERIES.notify_work)
+
+        await self._db.transact(work)
 
     async def _change(self, session: Session, policy_id: UUID, patch: PolicyPatch) -> None:
         row = await session.row(QUERIES.take_policy, policy_id=policy_id)
         if row is None:
-            raise NotFound(f"there is no policy {policy_id}")
-        said = {
-            field: getattr(patch, field)
-            for field in patch.__struct_fields__
-            if getattr(patch, field) is not UNSET
-        }
-        wanted = PolicyInput(**({field: row[field] for field in PolicyInput.__struct_fields__} | said))
+            raise NotFound("there is no policy %(policy_id)s", policy_id=str(policy_id))
+        given = _given_fields(patch)
+        wanted = PolicyInput(**({field: row[field] for field in PolicyInput.__struct_fields__} | given))
         rules.check(wanted)
-        url = normalise(wanted.url, self._allow) if "url" in said else CrawlUrl(row["url"], row["host"])
+        url = normalise(wanted.url, self._allow) if "url" in given else CrawlUrl(row["url"], row["host"])
         await session.execute(QUERIES.add_hosts, names=[url.host])
         try:
             await session.execute(QUERIES.change_policy, policy_id=policy_id, **_fields(wanted, url))
         except asyncpg.UniqueViolationError:
-            raise Conflict(f"another policy has the URL {url.url}") from None
+            raise Conflict("another policy has the URL %(url)s", url=url.url) from None
         await session.execute(QUERIES.move_jobs, policy_ids=[policy_id])
-        if "enabled" in said or "next_run_at" in said:
-            await self._schedule(session, [(policy_id, said.get("enabled"), said.get("next_run_at"))])
+        if "enabled" in given or "next_run_at" in given:
+            await self._schedule(session, [(policy_id, given.get("enabled"), given.get("next_run_at"))])
 
-    async def switch(self, policy_ids: Sequence[UUID], *, enabled: bool) -> None:
-        moved = [(policy_id, enabled, None) for policy_id in policy_ids]
-        await self._db.transact(lambda session: self._schedule(session, moved))
+    async def set_enabled(self, policy_ids: Sequence[UUID], *, enabled: bool, by: str = audit.SYSTEM) -> None:
+        changes = [(policy_id, enabled, None) for policy_id in policy_ids]
 
-    async def delete(self, policy_ids: Sequence[UUID]) -> list[UUID]:
-        rows = await self._db.fetch(
-            QUERIES.delete_policies, policy_ids=list(policy_ids), now=self._clock.now()
-        )
-        return [row["policy_id"] for row in rows]
+        async def work(session: Session) -> None:
+            await self._schedule(session, changes)
+            await _record(session, by, "enable" if enabled else "disable", policy_ids)
+            await session.execute(QUERIES.notify_work)
+
+        await self._db.transact(work)
+
+    async def delete(self, policy_ids: Sequence[UUID], by: str = audit.SYSTEM) -> list[UUID]:
+        """Answers which of them there were."""
+
+        async def work(session: Session) -> list[UUID]:
+            rows = await session.fetch(
+                QUERIES.delete_policies, policy_ids=list(policy_ids), now=self._clock.now()
+            )
+            gone = [row["policy_id"] for row in rows]
+            await _record(session, by, "delete", gone)
+            return gone
+
+        return await self._db.transact(work)
+
+
+async def _record(session: Session, by: str, action: str, policy_ids: Sequence[UUID]) -> None:
+    if len(policy_ids) == 1:
+        await audit.record(session, by, f"policy.{action}", str(policy_ids[0]))
+    elif policy_ids:
+        await audit.record(session, by, f"policies.{action}", "policies", {"ids": list(policy_ids)})
 
 
 def checked(patch: PolicyPatch) -> PolicyPatch:
-    """Checks what a row says by the rules for a whole policy."""
-    said = {
-        field: getattr(patch, field)
-        for field in patch.__struct_fields__
-        if getattr(patch, field) is not UNSET
-    }
-    rules.check(PolicyInput(**({"url": "x"} | said)))
+    """Checks the given fields by the rules for a whole policy."""
+    rules.check(PolicyInput(**({"url": "x"} | _given_fields(patch))))
     return patch
 
 
-def _said(value: Any) -> Any:
+def _given_fields(patch: PolicyPatch) -> dict[str, Any]:
+    fields = {name: getattr(patch, name) for name in patch.__struct_fields__}
+    return {name: value for name, value in fields.items() if value is not UNSET}
+
+
+def _given(value: Any) -> Any:
     return None if value is UNSET else value
 
 
-def _turns(
+def _without_repeats(
     rows: Sequence[tuple[int, CrawlUrl, PolicyPatch]],
 ) -> list[list[tuple[int, CrawlUrl, PolicyPatch]]]:
-    """Cut so that no URL stands twice in one statement."""
-    turns: list[list[tuple[int, CrawlUrl, PolicyPatch]]] = []
-    times: Counter[str] = Counter()
+    """In groups, so that no URL is twice in one statement."""
+    groups: list[list[tuple[int, CrawlUrl, PolicyPatch]]] = []
+    seen: Counter[str] = Counter()
     for row in rows:
-        turn = times[row[1].url]
-        times[row[1].url] += 1
-        if turn == len(turns):
-            turns.append([])
-        turns[turn].append(row)
-    return turns
+        group = seen[row[1].url]
+        seen[row[1].url] += 1
+        if group == len(groups):
+            groups.append([])
+        groups[group].append(row)
+    return groups
 
 
 def _columns(rows: Sequence[tuple[int, CrawlUrl, PolicyPatch]]) -> dict[str, list[Any]]:
@@ -185,19 +227,19 @@ def _columns(rows: Sequence[tuple[int, CrawlUrl, PolicyPatch]]) -> dict[str, lis
         "rows": [number for number, _, _ in rows],
         "urls": [url.url for _, url, _ in rows],
         "hosts": [url.host for _, url, _ in rows],
-        "enabled": [_said(p.enabled) for p in patches],
-        "frequencies": [_said(p.frequency_hours) for p in patches],
-        "priorities": [_said(p.priority) for p in patches],
-        "max_retries": [_said(p.max_retries) for p in patches],
-        "backoffs": [_said(p.retry_backoff_minutes) for p in patches],
-        "timeouts": [_said(p.timeout_minutes) for p in patches],
-        "queues": [_said(p.queue) for p in patches],
-        "job_queues": [choose_queue(_said(p.queue), _said(p.crawl_config) or {}) for p in patches],
-        "crawl_configs": [_said(p.crawl_config) for p in patches],
-        "rule_sets": [_said(p.rule_set) for p in patches],
-        "hots": [_said(p.hot) for p in patches],
-        "labels": [_said(p.labels) for p in patches],
-        "next_runs": [_said(p.next_run_at) for p in patches],
+        "enabled": [_given(p.enabled) for p in patches],
+        "frequencies": [_given(p.frequency_hours) for p in patches],
+        "priorities": [_given(p.priority) for p in patches],
+        "max_retries": [_given(p.max_retries) for p in patches],
+        "backoffs": [_given(p.retry_backoff_minutes) for p in patches],
+        "timeouts": [_given(p.timeout_minutes) for p in patches],
+        "queues": [_given(p.queue) for p in patches],
+        "job_queues": [choose_queue(_given(p.queue), _given(p.crawl_config) or {}) for p in patches],
+        "crawl_configs": [_given(p.crawl_config) for p in patches],
+        "rule_sets": [_given(p.rule_set) for p in patches],
+        "hots": [_given(p.hot) for p in patches],
+        "labels": [_given(p.labels) for p in patches],
+        "next_runs": [_given(p.next_run_at) for p in patches],
     }
 
 

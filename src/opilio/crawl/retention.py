@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from opilio.adapters.postgres import Database, Statement
-from opilio.crawl.lock_end import QUERIES
+from opilio.crawl.sql import QUERIES
 
 _AHEAD = 3
 _UNIT = {

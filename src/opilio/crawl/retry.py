@@ -1,4 +1,4 @@
-"""What becomes of a job whose lock ended, and of the policy behind it."""
+"""What comes after the end of a lock: for the job, and for its policy."""
 
 from datetime import datetime, timedelta
 
@@ -6,14 +6,14 @@ import msgspec
 
 from opilio.backoff import doubling, jittered
 from opilio.contracts.codes import worth_retrying
-from opilio.crawl.job import State, retry_priority
+from opilio.crawl.job import Cause, State, apply, retry_priority
 
 # How much the newest crawl weighs in a policy's error rate.
 _NEWEST = 0.2
 
 
-class Attempt(msgspec.Struct, frozen=True):
-    """The facts about a held job that decide what comes next."""
+class RetryFacts(msgspec.Struct, frozen=True):
+    """The facts about a locked job that decide what comes next."""
 
     base_priority: int
     retry_count: int
@@ -24,10 +24,10 @@ class Attempt(msgspec.Struct, frozen=True):
     error_rate: float
 
 
-class Verdict(msgspec.Struct, frozen=True):
-    """Where the job goes, and what the policy remembers."""
+class Decision(msgspec.Struct, frozen=True):
+    """The transitions of the job, and what the policy stores."""
 
-    state: State
+    causes: tuple[Cause, ...]
     retry_count: int
     priority: int
     run_at: datetime | None
@@ -36,67 +36,72 @@ class Verdict(msgspec.Struct, frozen=True):
     error_rate: float
 
     @property
+    def state(self) -> State:
+        """The job's state after all transitions of a locked job."""
+        return apply(State.LOCKED, *self.causes)
+
+    @property
     def retried(self) -> bool:
-        return self.state is State.PENDING
+        return self.run_at is not None
 
 
-class Chance(msgspec.Struct, frozen=True):
-    """Jitter: its share, and a number in [0, 1) drawn by the caller, so that rules stay pure."""
+class Jitter(msgspec.Struct, frozen=True):
+    """A share, and a number in [0, 1) drawn by the caller, so that rules stay pure."""
 
     share: float
     draw: float
 
 
-def succeed(attempt: Attempt, now: datetime, chance: Chance) -> Verdict:
-    return Verdict(
-        state=State.DONE,
-        retry_count=attempt.retry_count,
-        priority=retry_priority(attempt.base_priority, attempt.retry_count),
+def succeed(job: RetryFacts, now: datetime, jitter: Jitter) -> Decision:
+    return Decision(
+        causes=(Cause.SUCCEED,),
+        retry_count=job.retry_count,
+        priority=retry_priority(job.base_priority, job.retry_count),
         run_at=None,
-        next_run_at=now + jittered(attempt.frequency, chance.share, chance.draw),
+        next_run_at=now + jittered(job.frequency, jitter.share, jitter.draw),
         failure_count=0,
-        error_rate=attempt.error_rate * (1 - _NEWEST),
+        error_rate=job.error_rate * (1 - _NEWEST),
     )
 
 
-def fail(attempt: Attempt, now: datetime, chance: Chance, error_code: str | None, wait: timedelta) -> Verdict:
-    """A reported failure: tried again after at least `wait`, unless the code says that this is pointless."""
-    if attempt.retry_count < attempt.max_retries and worth_retrying(error_code):
-        return _again(attempt, now, chance, wait)
-    return _give_up(attempt, now, chance, State.FAILED)
+def fail(job: RetryFacts, now: datetime, jitter: Jitter, error_code: str | None, wait: timedelta) -> Decision:
+    """A reported failure: retried after at least `wait`, unless the error code is not retryable."""
+    if job.retry_count < job.max_retries and worth_retrying(error_code):
+        return _retry(job, now, jitter, wait, Cause.RETRY)
+    return _give_up(job, now, jitter, Cause.FAIL)
 
 
-def expire(attempt: Attempt, now: datetime, chance: Chance) -> Verdict:
-    """The lock ran out: counts as a retry; with none left the job stays EXPIRED for good."""
-    if attempt.retry_count < attempt.max_retries:
-        return _again(attempt, now, chance, timedelta(0))
-    return _give_up(attempt, now, chance, State.EXPIRED)
+def expire(job: RetryFacts, now: datetime, jitter: Jitter) -> Decision:
+    """The lock's TTL passed: counts as a retry; with none left the job stays EXPIRED."""
+    if job.retry_count < job.max_retries:
+        return _retry(job, now, jitter, timedelta(0), Cause.EXPIRE, Cause.RECOVER)
+    return _give_up(job, now, jitter, Cause.EXPIRE)
 
 
-def _again(attempt: Attempt, now: datetime, chance: Chance, wait: timedelta) -> Verdict:
-    retries = attempt.retry_count + 1
-    backoff = jittered(doubling(attempt.retry_backoff, retries, attempt.frequency), chance.share, chance.draw)
-    return Verdict(
-        state=State.PENDING,
+def _retry(job: RetryFacts, now: datetime, jitter: Jitter, wait: timedelta, *causes: Cause) -> Decision:
+    retries = job.retry_count + 1
+    backoff = jittered(doubling(job.retry_backoff, retries, job.frequency), jitter.share, jitter.draw)
+    return Decision(
+        causes=causes,
         retry_count=retries,
-        priority=retry_priority(attempt.base_priority, retries),
+        priority=retry_priority(job.base_priority, retries),
         run_at=now + max(backoff, wait),
         next_run_at=None,
-        failure_count=attempt.failure_count,
-        error_rate=attempt.error_rate,
+        failure_count=job.failure_count,
+        error_rate=job.error_rate,
     )
 
 
-def _give_up(attempt: Attempt, now: datetime, chance: Chance, state: State) -> Verdict:
-    failures = attempt.failure_count + 1
-    backoff = doubling(attempt.retry_backoff, failures, attempt.frequency)
-    return Verdict(
-        state=state,
-        retry_count=attempt.retry_count,
-        priority=retry_priority(attempt.base_priority, attempt.retry_count),
+def _give_up(job: RetryFacts, now: datetime, jitter: Jitter, cause: Cause) -> Decision:
+    failures = job.failure_count + 1
+    backoff = doubling(job.retry_backoff, failures, job.frequency)
+    return Decision(
+        causes=(cause,),
+        retry_count=job.retry_count,
+        priority=retry_priority(job.base_priority, job.retry_count),
         run_at=None,
-        # Jitter must not carry a backoff past the frequency: a failing page is never visited less often than a good one.
-        next_run_at=now + min(jittered(backoff, chance.share, chance.draw), attempt.frequency),
+        # Jitter must not push a backoff past the frequency: a failing page is never crawled less often than a good one.
+        next_run_at=now + min(jittered(backoff, jitter.share, jitter.draw), job.frequency),
         failure_count=failures,
-        error_rate=attempt.error_rate * (1 - _NEWEST) + _NEWEST,
+        error_rate=job.error_rate * (1 - _NEWEST) + _NEWEST,
     )

@@ -1,29 +1,28 @@
-"""Makes jobs when policies are due, and mends what a crash may have left."""
+"""Creates jobs for due policies, and repairs what a crash may have left."""
 
 from dataclasses import dataclass
-from uuid import UUID
 
 import asyncpg
 
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.clock import Clock
-from opilio.crawl.lock_end import QUERIES
 from opilio.crawl.politeness import Limits
 from opilio.crawl.priority import Rules
+from opilio.crawl.sql import QUERIES
 
 _BATCH = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Created:
+class CreatedJobs:
     """What one run did."""
 
     created: int
     due: int
 
 
-class Scheduling:
-    """Idempotent, and safe beside any number of its like."""
+class Scheduler:
+    """Idempotent, and safe to run concurrently."""
 
     def __init__(
         self,
@@ -40,19 +39,17 @@ class Scheduling:
         self._clock = clock or Clock()
         self._batch = batch
 
-    async def create_due(self) -> Created:
-        """Creates the job of every due policy, a batch a statement, until none is left."""
+    async def create_due(self) -> CreatedJobs:
+        """Creates the job of every due policy, one statement a batch, until none is left."""
         created = due = 0
         while True:
             try:
                 row = await self._db.transact(self._create_some, hot=True)
-            except (
-                asyncpg.UniqueViolationError
-            ):  # somebody ran a policy by hand in this very moment: look again
+            except asyncpg.UniqueViolationError:  # an operator ran one of the policies meanwhile: try again
                 continue
             created, due = created + row["created"], due + row["due"]
             if row["due"] < self._batch:
-                return Created(created, due)
+                return CreatedJobs(created, due)
 
     async def _create_some(self, session: Session) -> Row:
         await session.execute(QUERIES.schedule_alone)
@@ -70,17 +67,8 @@ class Scheduling:
         )
         return rows[0]
 
-    async def run_now(self, policy_id: UUID, priority: int, by: str) -> UUID | None:
-        """A job at once, due or not; with an active job, that job. None if the policy is gone."""
-        job_id: UUID | None = await self._db.value(
-            QUERIES.create_now, policy_id=policy_id, priority=priority, by=by, now=self._clock.now()
-        )
-        if job_id is None:
-            job_id = await self._db.value(QUERIES.active_job, policy_id=policy_id)
-        return job_id
-
-    async def mend(self) -> int:
-        """Puts back what must be there: a due row or a job for each enabled policy, a gate before gated jobs."""
+    async def repair(self) -> int:
+        """Restores a due row or a job for each enabled policy, and a gate for gated jobs."""
         restored = await self._db.execute(QUERIES.restore_due)
         await self._db.execute(QUERIES.drop_orphans)
         await self._db.execute(QUERIES.hold_disabled)

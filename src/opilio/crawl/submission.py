@@ -1,33 +1,23 @@
-"""What a bot may submit, and what a submission is worth against the job it speaks of."""
+"""What a bot may submit: parsed and bounded."""
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
-from uuid import UUID
 
 import msgspec
 
 from opilio.contracts.bot_api import Outcome
+from opilio.crawl.claims import Claim
 from opilio.crawl.history import Values
-from opilio.crawl.job import ACTIVE, State
-from opilio.crawl.storable import check_storable
-from opilio.errors import Invalid, Refused
+from opilio.errors import Invalid
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_SAID = tuple(name for name in Outcome.__struct_fields__ if name != "lock_token")
+_COMPARED = tuple(name for name in Outcome.__struct_fields__ if name != "lock_token")
 _MOST_DIGITS, _MOST_DECIMALS = 18, 10
-
-
-class Claim(msgspec.Struct, frozen=True):
-    """A bot says that it holds a job; `digest` is a fingerprint of what it wants to do with it."""
-
-    bot_id: str
-    job_id: UUID
-    lock_token: UUID | None
-    digest: bytes
+# How deep JSON may be nested: far beyond what pages need, below what the database or a recursive reader can take.
+DEEPEST = 64
 
 
 class Submission(msgspec.Struct, frozen=True):
@@ -46,13 +36,13 @@ class Submission(msgspec.Struct, frozen=True):
 
 
 def parse(bot_id: str, outcome: Outcome) -> Submission:
-    """Checks what the types cannot say; the first fault is named by its field."""
+    """Checks what the types cannot; the first wrong field is named."""
     price = _price(outcome.price)
     _text("title", outcome.title)
     _text("error_msg", outcome.error_msg)
     _text("error_code", outcome.error_code)
     _text("html_hash", outcome.html_hash)
-    check_storable("data", outcome.data)
+    check_json("data", outcome.data)
     if outcome.success:
         _complete(outcome, price)
     currency = outcome.currency.upper() if outcome.currency else None
@@ -93,11 +83,16 @@ def _price(raw: msgspec.Raw) -> Decimal | None:
     exponent = int(price.as_tuple().exponent)
     if price.adjusted() >= _MOST_DIGITS or -exponent > _MOST_DECIMALS:
         raise _too_long()
-    return abs(price)  # JSON knows a -0, shops do not
+    return abs(price)  # normalise -0
 
 
 def _too_long() -> Invalid:
-    return Invalid("price", f"has more than {_MOST_DIGITS} digits, or more than {_MOST_DECIMALS} decimals")
+    return Invalid(
+        "price",
+        "has more than %(digits)s digits, or more than %(decimals)s decimals",
+        digits=_MOST_DIGITS,
+        decimals=_MOST_DECIMALS,
+    )
 
 
 def _text(field: str, value: str | None) -> None:
@@ -106,106 +101,24 @@ def _text(field: str, value: str | None) -> None:
 
 
 def _digest(outcome: Outcome) -> bytes:
-    """A fingerprint of what was said, whoever's token it came with, alone or in a batch."""
-    said = msgspec.json.encode([getattr(outcome, name) for name in _SAID])
-    return hashlib.blake2b(said, digest_size=16).digest()
+    """A fingerprint of the content, the same for any lock token, alone or in a batch."""
+    content = msgspec.json.encode([getattr(outcome, name) for name in _COMPARED])
+    return hashlib.blake2b(content, digest_size=16).digest()
 
 
-# ── against the job ──────────────────────────────────────────────────────────────────────────────
+def check_json(field: str, value: Any) -> None:
+    """Refuses U+0000, which PostgreSQL cannot store, at any depth, and nesting beyond a bound."""
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        if any(isinstance(item, str) and "\x00" in item for item in level):
+            raise Invalid(field, "contains the character U+0000")
+        level = [inner for item in level for inner in _inside(item)]
+        if not level:
+            return
+    raise Invalid(field, "is nested more than %(depth)s levels deep", depth=DEEPEST)
 
 
-class Standing(msgspec.Struct, frozen=True):
-    """Where a job stands when a claim comes in."""
-
-    state: State
-    locked_by: str | None
-    lock_token: UUID | None
-    locked_until: datetime | None
-    digest: bytes | None = None
-    answer: str | None = None
-
-
-class PastLock(msgspec.Struct, frozen=True):
-    """A lock on the job that ended without ending the job; `taken` if not by the bot itself."""
-
-    bot_id: str
-    lock_token: UUID | None
-    taken: bool
-    digest: bytes | None
-    answer: str | None
-
-
-class Accepted(msgspec.Struct, frozen=True):
-    """The bot holds the job: its word counts."""
-
-
-class Repeated(msgspec.Struct, frozen=True):
-    """The same was said before: it gets the same answer."""
-
-    answer: str
-
-
-class Late(msgspec.Struct, frozen=True):
-    """The lock was gone: what was submitted is kept aside, never applied."""
-
-    refusal: Refused
-
-
-Judgement = Accepted | Repeated | Late | Refused
-
-
-def holds(claim: Claim, job: Standing, now: datetime) -> bool:
-    return _is_holder(claim, job) and job.locked_until is not None and now < job.locked_until
-
-
-def judge(claim: Claim, job: Standing | None, past: Sequence[PastLock], now: datetime) -> Judgement:
-    """Whether a claim counts. `past` matters only where the job is not simply held by this bot."""
-    if job is None:
-        return Refused("job_not_found", f"there is no job {claim.job_id}")
-    if holds(claim, job, now):
-        return Accepted()
-    repeated = _first_answer(claim, job, past)
-    if repeated is not None:
-        return repeated
-    if _is_holder(claim, job):
-        return _late(f"the lock ended at {job.locked_until:%Y-%m-%dT%H:%M:%SZ}")
-    return _refusal(claim, job, past)
-
-
-def _is_holder(claim: Claim, job: Standing) -> bool:
-    return job.state is State.LOCKED and _own(claim, job.locked_by, job.lock_token)
-
-
-def _own(claim: Claim, bot_id: str | None, token: UUID | None) -> bool:
-    """Whether a lock is the claimant's: by its token if it brought one, else by the bot."""
-    return bot_id == claim.bot_id and claim.lock_token in (None, token)
-
-
-def _first_answer(claim: Claim, job: Standing, past: Sequence[PastLock]) -> Repeated | None:
-    locks: list[Standing | PastLock] = [job, *reversed(past)]
-    for lock in locks:
-        bot_id = lock.locked_by if isinstance(lock, Standing) else lock.bot_id
-        if lock.answer is not None and lock.digest == claim.digest and _own(claim, bot_id, lock.lock_token):
-            return Repeated(lock.answer)
-    return None
-
-
-def _refusal(claim: Claim, job: Standing, past: Sequence[PastLock]) -> Late | Refused:
-    if job.state not in ACTIVE and _own(claim, job.locked_by, job.lock_token):
-        if job.state is State.EXPIRED:
-            return _late("the lock expired, and the job has no retries left")
-        return Refused(
-            "invalid_state", f"the job is {job.state} already, and this differs from what ended it"
-        )
-    own = [lock for lock in past if _own(claim, lock.bot_id, lock.lock_token)]
-    if not own:
-        return Refused("not_assigned", "the job is not assigned to this bot with this lock; pull it first")
-    if own[-1].taken or job.state is not State.PENDING:
-        return _late("the lock on this job was lost, and the job has moved on")
-    return Refused(
-        "invalid_state", "this lock was given back, or its result was taken already; pull the job again"
-    )
-
-
-def _late(why: str) -> Late:
-    return Late(Refused("lock_expired", f"{why}; a result is kept aside as a late result"))
+def _inside(value: Any) -> list[Any]:
+    if isinstance(value, Mapping):
+        return [*value.keys(), *value.values()]
+    return value if isinstance(value, list) else []

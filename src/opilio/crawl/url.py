@@ -30,14 +30,19 @@ class CrawlUrl:
 def normalise(text: str, allow: AllowList) -> CrawlUrl:
     """Host in lower case, default port and fragment dropped; refuses what a crawl must not reach."""
     if len(text) > MAX_LENGTH:
-        raise Invalid("url", f"is {len(text)} characters long; at most {MAX_LENGTH} are allowed")
+        raise Invalid(
+            "url",
+            "is %(length)s characters long; at most %(most)s are allowed",
+            length=len(text),
+            most=MAX_LENGTH,
+        )
     if _FORBIDDEN.search(text):
         raise Invalid("url", "contains a space, a backslash or a control character; percent-encode it")
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        raise Invalid("url", f"cannot be read: {error}") from error
+        raise Invalid("url", "cannot be read: %(error)s", error=str(error)) from error
     if parts.scheme.lower() not in _DEFAULT_PORT:
         raise Invalid("url", "must begin with http:// or https://")
     if parts.username is not None or parts.password is not None:
@@ -51,7 +56,12 @@ def normalise(text: str, allow: AllowList) -> CrawlUrl:
         raise Invalid("url", "contains half of a surrogate pair, which is no character") from error
     url = urlunsplit((scheme, host + port_text, path, query, ""))
     if len(url) > MAX_LENGTH:
-        raise Invalid("url", f"is {len(url)} characters long once encoded; at most {MAX_LENGTH} are allowed")
+        raise Invalid(
+            "url",
+            "is %(length)s characters long once encoded; at most %(most)s are allowed",
+            length=len(url),
+            most=MAX_LENGTH,
+        )
     return CrawlUrl(url, host)
 
 
@@ -61,7 +71,9 @@ def _host(name: str, allow: AllowList) -> str:
     if address is not None:
         if not allow.permits(address):
             raise Invalid(
-                "url", f"{address} is a private or reserved address; OPILIO_CRAWL_ALLOW_PRIVATE can allow it"
+                "url",
+                "%(address)s is a private or reserved address; OPILIO_CRAWL_ALLOW_PRIVATE can allow it",
+                address=str(address),
             )
         return _spelled(address)
     if not _is_name(host):
@@ -69,7 +81,9 @@ def _host(name: str, allow: AllowList) -> str:
     if not allow.everything and (
         host in _LOCAL_NAMES or host.endswith(tuple(f".{name}" for name in _LOCAL_NAMES))
     ):
-        raise Invalid("url", f"{host} is a private name; OPILIO_CRAWL_ALLOW_PRIVATE=true can allow it")
+        raise Invalid(
+            "url", "%(host)s is a private name; OPILIO_CRAWL_ALLOW_PRIVATE=true can allow it", host=host
+        )
     return host
 
 
@@ -88,7 +102,7 @@ def _ascii(field: str, name: str) -> str:
     try:
         ascii_name = name if name.isascii() else idna.encode(name, uts46=True).decode()
     except (idna.IDNAError, UnicodeError) as error:
-        raise Invalid(field, f"has no valid host name: {error}") from error
+        raise Invalid(field, "has no valid host name: %(error)s", error=str(error)) from error
     return ascii_name.lower().removesuffix(".")
 
 

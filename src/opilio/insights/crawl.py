@@ -21,13 +21,12 @@ from opilio.contracts.management import (
     Result,
     Stats,
     TimelineRow,
-    Why,
 )
 from opilio.contracts.policies import Policy, PolicyInput
 from opilio.crawl.politeness import Limits
 from opilio.crawl.priority import Rules
 from opilio.errors import Invalid, NotFound
-from opilio.insights.why import Facts, explain
+from opilio.insights.why import Explanation, Facts, explain
 
 _Q = load_queries("opilio.insights")
 _COUNT_EXACTLY = 200_000
@@ -69,7 +68,7 @@ class CrawlInsights:
     async def policy(self, policy_id: UUID) -> Policy:
         row = await self._db.row(_Q.policy, policy_id=policy_id)
         if row is None:
-            raise NotFound(f"there is no policy {policy_id}")
+            raise NotFound("there is no policy %(policy_id)s", policy_id=str(policy_id))
         return Policy(**row)
 
     async def export(self, *, batch: int = 5_000) -> AsyncIterator[list[PolicyInput]]:
@@ -79,10 +78,10 @@ class CrawlInsights:
             yield [PolicyInput(**{name: row[name] for name in PolicyInput.__struct_fields__}) for row in rows]
             after = rows[-1]["policy_id"]
 
-    async def policy_why(self, policy_id: UUID) -> Why:
+    async def policy_why(self, policy_id: UUID) -> Explanation:
         row = await self._db.row(_Q.why_facts, policy_id=policy_id)
         if row is None or row["deleted_at"] is not None:
-            raise NotFound(f"there is no policy {policy_id}")
+            raise NotFound("there is no policy %(policy_id)s", policy_id=str(policy_id))
         return explain(self._facts(row), row["at"])
 
     def _facts(self, row: Row) -> Facts:
@@ -148,7 +147,7 @@ class CrawlInsights:
     async def job(self, job_id: UUID) -> Job:
         row = await self._db.row(_Q.job, job_id=job_id)
         if row is None:
-            raise NotFound(f"there is no job {job_id}", code="job_not_found")
+            raise NotFound("there is no job %(job_id)s", code="job_not_found", job_id=str(job_id))
         return Job(**row)
 
     async def timeline(self, job_id: UUID) -> list[TimelineRow]:
@@ -162,7 +161,7 @@ class CrawlInsights:
         await self.job(job_id)
         return [LateRow(**row) for row in await self._db.fetch(_Q.late_results, job_id=job_id)]
 
-    async def job_why(self, job_id: UUID) -> Why:
+    async def job_why(self, job_id: UUID) -> Explanation:
         """Why a job is not running: for one that ended, why its policy is not."""
         return await self.policy_why((await self.job(job_id)).policy_id)
 
@@ -186,7 +185,7 @@ class CrawlInsights:
     async def result(self, result_id: UUID, read_page: Callable[[str], Any]) -> FullResult:
         row = await self._db.row(_Q.result, result_id=result_id)
         if row is None:
-            raise NotFound(f"there is no result {result_id}")
+            raise NotFound("there is no result %(result_id)s", result_id=str(result_id))
         fields = dict(row)
         key = fields.pop("blob_key")
         if key is not None:
@@ -203,7 +202,7 @@ class CrawlInsights:
     async def host(self, name: str) -> Host:
         row = await self._db.row(_Q.hosts, after=None, host=name, most=1)
         if row is None:
-            raise NotFound(f"there is no host {name}: no policy names it, and it has no limits")
+            raise NotFound("there is no host %(host)s: no policy names it, and it has no limits", host=name)
         return self._host(row)
 
     def _host(self, row: Row) -> Host:

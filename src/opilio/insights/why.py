@@ -1,12 +1,13 @@
-"""Why is this not being crawled now? The answer, from the real state."""
+"""Why a policy or job is not being crawled now."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from opilio.contracts.management import Reason, Why
 from opilio.crawl.politeness import Limits
 
-# A bot that has not asked for this long is not counted on.
+# A bot that has not pulled for this long counts as gone.
 _BOT_IS_GONE = timedelta(minutes=2)
 
 
@@ -33,81 +34,105 @@ class Facts:
     locked_until: datetime | None
 
 
-def explain(facts: Facts, now: datetime) -> Why:
+@dataclass(frozen=True, slots=True)
+class WhyReason:
+    """One reason: a code for programs, a template and its parameters for people."""
+
+    code: str
+    template: str
+    params: dict[str, Any] = field(default_factory=dict)
+    until: datetime | None = None
+
+    @property
+    def message(self) -> str:
+        return self.template % self.params
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why something is not being crawled now."""
+
+    running: bool
+    reasons: list[WhyReason]
+
+    def as_answer(self) -> Why:
+        reasons = [Reason(code=r.code, message=r.message, until=r.until) for r in self.reasons]
+        return Why(running=self.running, reasons=reasons)
+
+
+def explain(facts: Facts, now: datetime) -> Explanation:
     """Every reason at once, the nearest first; none means that a bot may get it at its next pull."""
     if facts.place == "locked":
-        message = f"it is being crawled by {facts.locked_by}"
-        return Why(running=True, reasons=[Reason(code="locked", message=message, until=facts.locked_until)])
-    reasons = [
-        reason
-        for reason in (
-            _disabled(facts),
-            _waiting_retry(facts, now),
-            _not_due(facts, now),
-            _cooling(facts, now),
-            _spacing(facts, now),
-            _at_cap(facts),
-            _no_bot(facts, now),
+        locked = WhyReason(
+            "locked", "it is being crawled by %(bot_id)s", {"bot_id": facts.locked_by}, facts.locked_until
         )
-        if reason is not None
-    ]
-    return Why(running=False, reasons=reasons)
+        return Explanation(running=True, reasons=[locked])
+    reasons = (
+        _disabled(facts),
+        _waiting_retry(facts, now),
+        _not_due(facts, now),
+        _cooling(facts, now),
+        _delay(facts, now),
+        _at_cap(facts),
+        _no_bot(facts, now),
+    )
+    return Explanation(running=False, reasons=[reason for reason in reasons if reason is not None])
 
 
-def _disabled(facts: Facts) -> Reason | None:
+def _disabled(facts: Facts) -> WhyReason | None:
     if facts.enabled:
         return None
-    return Reason(code="disabled", message="the policy is disabled; enable it to crawl this URL again")
+    return WhyReason("disabled", "the policy is disabled; enable it to crawl this URL again")
 
 
-def _waiting_retry(facts: Facts, now: datetime) -> Reason | None:
+def _waiting_retry(facts: Facts, now: datetime) -> WhyReason | None:
     if not facts.active or facts.run_at is None or facts.run_at <= now or not facts.enabled:
         return None
-    message = f"the last crawl failed; retry {facts.retry_count} of {facts.max_retries} waits until {facts.run_at:%H:%M:%S} UTC"
-    return Reason(code="waiting_retry", message=message, until=facts.run_at)
-
-
-def _not_due(facts: Facts, now: datetime) -> Reason | None:
-    if facts.active or facts.next_run_at <= now:
-        return None
-    return Reason(
-        code="not_due",
-        message=f"it is due at {facts.next_run_at:%Y-%m-%d %H:%M:%S} UTC",
-        until=facts.next_run_at,
+    return WhyReason(
+        "waiting_retry",
+        "the last crawl failed; retry %(retry)s of %(most)s waits until %(at)s UTC",
+        {"retry": facts.retry_count, "most": facts.max_retries, "at": f"{facts.run_at:%H:%M:%S}"},
+        facts.run_at,
     )
 
 
-def _cooling(facts: Facts, now: datetime) -> Reason | None:
+def _not_due(facts: Facts, now: datetime) -> WhyReason | None:
+    if facts.active or facts.next_run_at <= now:
+        return None
+    at = f"{facts.next_run_at:%Y-%m-%d %H:%M:%S}"
+    return WhyReason("not_due", "it is due at %(at)s UTC", {"at": at}, facts.next_run_at)
+
+
+def _cooling(facts: Facts, now: datetime) -> WhyReason | None:
     if facts.cooling_until <= now:
         return None
     why = facts.cooling_reason or f"{facts.host} asked to be left alone"
-    return Reason(
-        code="host_cooling", message=f"{why}; nobody visits it before then", until=facts.cooling_until
-    )
+    template = "%(why)s; nobody visits it before then"
+    return WhyReason("host_cooling", template, {"why": why}, facts.cooling_until)
 
 
-def _spacing(facts: Facts, now: datetime) -> Reason | None:
+def _delay(facts: Facts, now: datetime) -> WhyReason | None:
     if not facts.limits.min_delay_seconds or facts.host_next_at <= now:
         return None
-    message = f"{facts.host} is visited every {facts.limits.min_delay_seconds:g} s at most"
-    return Reason(code="host_cooling", message=message, until=facts.host_next_at)
+    params = {"host": facts.host, "seconds": f"{facts.limits.min_delay_seconds:g}"}
+    template = "%(host)s is visited every %(seconds)s s at most"
+    return WhyReason("host_cooling", template, params, facts.host_next_at)
 
 
-def _at_cap(facts: Facts) -> Reason | None:
+def _at_cap(facts: Facts) -> WhyReason | None:
     cap = facts.limits.max_concurrent
     if cap is None or facts.held < cap:
         return None
-    return Reason(code="host_at_cap", message=f"{facts.host} has {facts.held} of {cap} jobs running at once")
+    params = {"host": facts.host, "held": facts.held, "cap": cap}
+    return WhyReason("host_at_cap", "%(host)s has %(held)s of %(cap)s jobs running at once", params)
 
 
-def _no_bot(facts: Facts, now: datetime) -> Reason | None:
+def _no_bot(facts: Facts, now: datetime) -> WhyReason | None:
     if facts.bot_seen_at is None:
-        return Reason(
-            code="no_capable_bot", message=f"no bot with the capability {facts.queue} was ever seen"
-        )
+        template = "no bot with the capability %(queue)s was ever seen"
+        return WhyReason("no_capable_bot", template, {"queue": facts.queue})
     if facts.bot_seen_at > now - _BOT_IS_GONE:
         return None
     minutes = int((now - facts.bot_seen_at).total_seconds() // 60)
-    return Reason(
-        code="no_capable_bot", message=f"no bot with the capability {facts.queue} was seen for {minutes} min"
-    )
+    template = "no bot with the capability %(queue)s was seen for %(minutes)s min"
+    return WhyReason("no_capable_bot", template, {"queue": facts.queue, "minutes": minutes})

@@ -15,13 +15,16 @@ from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.clock import Clock
 from opilio.collector.collector import open_projects
 from opilio.collector.projects import Projects
+from opilio.crawl.dispatcher import Dispatcher
+from opilio.crawl.expire import LockExpiry
+from opilio.crawl.heartbeat import Heartbeats
 from opilio.crawl.hosts import Hosts
-from opilio.crawl.operator_actions import Acting
+from opilio.crawl.operator_actions import OperatorActions
 from opilio.crawl.policies import Policies
-from opilio.crawl.pull import Leasing
+from opilio.crawl.pull import Puller
 from opilio.crawl.retention import Retention
-from opilio.crawl.schedule import Scheduling
-from opilio.crawl.submit import Settling
+from opilio.crawl.schedule import Scheduler
+from opilio.crawl.submit import Submitter
 from opilio.delivery.dead_letters import DeadLetters, Forget
 from opilio.delivery.outbox.event_log import Events
 from opilio.delivery.outbox.routing import Route, to_broker, to_local_bus
@@ -48,10 +51,13 @@ class Opilio:
     operators: Operators
     policies: Policies
     hosts: Hosts
-    scheduling: Scheduling
-    leasing: Leasing
-    settling: Settling
-    acting: Acting
+    scheduler: Scheduler
+    dispatcher: Dispatcher
+    puller: Puller
+    submitter: Submitter
+    heartbeats: Heartbeats
+    lock_expiry: LockExpiry
+    operator_actions: OperatorActions
     retention: Retention
     insights: CrawlInsights
     webhooks: Webhooks
@@ -95,7 +101,11 @@ async def open_opilio(
 def wire(settings: Settings, database: Database, clock: Clock | None = None) -> Opilio:
     pages = PageStore(open_store(settings.blobs))
     fleet, rules = settings.fleet_limits, settings.rule_table
-    settling = Settling(database, pages, jitter=settings.schedule_jitter, clock=clock)
+    jitter = settings.schedule_jitter
+    puller = Puller(database, fleet=fleet, clock=clock)
+    submitter = Submitter(database, pages, jitter=jitter, clock=clock)
+    heartbeats = Heartbeats(database, clock=clock)
+    expiry = LockExpiry(database, jitter=jitter, clock=clock)
     return Opilio(
         settings=settings,
         database=database,
@@ -104,10 +114,13 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
         operators=Operators(database),
         policies=Policies(database, allow=settings.crawl_allow, clock=clock),
         hosts=Hosts(database, fleet=fleet, clock=clock),
-        scheduling=Scheduling(database, rules=rules, fleet=fleet, clock=clock),
-        leasing=Leasing(database, fleet=fleet, clock=clock),
-        settling=settling,
-        acting=Acting(database, settling, clock=clock),
+        scheduler=Scheduler(database, rules=rules, fleet=fleet, clock=clock),
+        dispatcher=Dispatcher(database, puller, submitter, heartbeats),
+        puller=puller,
+        submitter=submitter,
+        heartbeats=heartbeats,
+        lock_expiry=expiry,
+        operator_actions=OperatorActions(database, expiry, rules=rules, clock=clock),
         retention=Retention(database, pages, settings.retention),
         insights=CrawlInsights(database, rules=rules, fleet=fleet),
         webhooks=Webhooks(database, allow=settings.webhook_allow, clock=clock),

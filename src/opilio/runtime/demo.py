@@ -59,7 +59,7 @@ async def remove_demo(opilio: Opilio) -> int:
     removed = 0
     while page := (await opilio.insights.policies(limit=500, label=_LABEL)).items:
         ids: list[UUID] = [policy.id for policy in page]
-        removed += len(await opilio.policies.delete(ids))
+        removed += len(await opilio.policies.delete(ids, "demo"))
     await _revoke(opilio)
     _note(opilio.settings.data_dir).unlink(missing_ok=True)
     return removed
@@ -75,7 +75,8 @@ async def _begin(opilio: Opilio, note: Path) -> None:
         addresses = {"address": shop.address, "busy_address": shop.busy_address}
     # The demo may name its own shop, whatever OPILIO_CRAWL_ALLOW_PRIVATE says; nobody else gains by that.
     policies = Policies(opilio.database, allow=parse_allow(shop.allow))
-    async for _ in import_rows(policies, read_values(demo_policies(shop.address, shop.busy_address))):
+    readings = read_values(demo_policies(shop.address, shop.busy_address))
+    async for _ in import_rows(policies, readings, "demo"):
         pass
     await opilio.projects.create(_PROJECT, by="demo")
     await asyncio.to_thread(note.write_text, json.dumps(addresses), encoding="utf-8")

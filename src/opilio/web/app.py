@@ -23,7 +23,6 @@ from opilio.web.bot_api import BOT_API
 from opilio.web.codec import AnyRequest, answer, refuse
 from opilio.web.dashboard.page import show_error, wants_html
 from opilio.web.dashboard.routes import dashboard_routes, serve_dashboard
-from opilio.web.desk import Desk
 from opilio.web.documents import document_routes
 from opilio.web.login import Attempts, login_routes
 from opilio.web.routes import Endpoint
@@ -45,7 +44,7 @@ def create_app(opilio: Opilio) -> Litestar:
 
     @asynccontextmanager
     async def lifespan(app: Litestar) -> AsyncIterator[None]:
-        async with serve_desk(app, opilio):
+        async with serve_beside(app, opilio):
             yield
 
     return _litestar(lifespan)
@@ -58,35 +57,34 @@ def from_environment() -> Litestar:
 
     @asynccontextmanager
     async def lifespan(app: Litestar) -> AsyncIterator[None]:
-        async with open_opilio(settings) as opilio, serve_desk(app, opilio):
+        async with open_opilio(settings) as opilio, serve_beside(app, opilio):
             yield
 
     return _litestar(lifespan)
 
 
 @asynccontextmanager
-async def serve_desk(app: Litestar, opilio: Opilio) -> AsyncIterator[None]:
-    """The desk, its books, an ear for what other processes say, and what runs beside the dashboard."""
-    desk = Desk(opilio.database, opilio.leasing, opilio.settling)
+async def serve_beside(app: Litestar, opilio: Opilio) -> AsyncIterator[None]:
+    """What runs beside the server: bot activity, notifications of other processes, the dashboard's own tasks."""
+    dispatcher = opilio.dispatcher
     app.state.opilio = opilio
-    app.state.desk = desk
     app.state.attempts = Attempts()
 
     def heard(channel: str, _payload: str) -> None:
         if channel == "opilio_work":
-            desk.heard_of_work()
+            dispatcher.wake()
         else:
             opilio.credentials.clear_cache()
 
     listener = await opilio.database.listen(["opilio_work", "opilio_access"], heard)
-    books = asyncio.create_task(desk.keep_books())
+    activity = asyncio.create_task(dispatcher.keep_writing_activity())
     try:
         async with serve_dashboard(app, opilio):
             yield
     finally:
-        books.cancel()
-        await asyncio.gather(books, return_exceptions=True)
-        await desk.close_books()
+        activity.cancel()
+        await asyncio.gather(activity, return_exceptions=True)
+        await dispatcher.write_activity()
         await listener.close()
 
 

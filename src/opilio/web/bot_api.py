@@ -20,16 +20,15 @@ from opilio.contracts.bot_api import (
     RetryAnswer,
     SubmitRequest,
 )
+from opilio.crawl.claims import Claim, Reply
 from opilio.crawl.pull import Pull
-from opilio.crawl.submission import Claim, Submission, parse
-from opilio.crawl.submit import Answer
+from opilio.crawl.submission import Submission, parse
 from opilio.crawl.url import domain_name
 from opilio.errors import Refused
 from opilio.web.codec import error_body
 from opilio.web.routes import Call, Registry
 
 BOT_API = Registry()
-_HELD_ERRORS = ("validation_error",)
 
 
 @BOT_API.add(
@@ -43,11 +42,11 @@ _HELD_ERRORS = ("validation_error",)
 )
 async def pull(call: Call) -> Any:
     asked: PullRequest = call.body
-    _speaks_for(call, asked.bot_id)
+    _must_be(call, asked.bot_id)
     queues = tuple(sorted(set(asked.capabilities)))
     domain = domain_name(asked.domain) if asked.domain is not None else None
-    desk = call.request.app.state.desk
-    return await desk.pull(Pull(asked.bot_id, asked.max_jobs, queues, domain), asked.wait_seconds)
+    pull = Pull(asked.bot_id, asked.max_jobs, queues, domain)
+    return await call.opilio.dispatcher.pull(pull, asked.wait_seconds)
 
 
 @BOT_API.add(
@@ -62,11 +61,11 @@ async def pull(call: Call) -> Any:
 )
 async def submit(call: Call) -> Any:
     sent: SubmitRequest = call.body
-    _speaks_for(call, sent.bot_id)
-    found = await call.request.app.state.desk.submit(parse(sent.bot_id, sent))
-    if found.refusal is not None:
-        raise found.refusal
-    return found.data
+    _must_be(call, sent.bot_id)
+    (reply,) = await call.opilio.dispatcher.submit([parse(sent.bot_id, sent)])
+    if reply.refusal is not None:
+        raise reply.refusal
+    return reply.data
 
 
 @BOT_API.add(
@@ -81,17 +80,18 @@ async def submit(call: Call) -> Any:
 )
 async def submit_batch(call: Call) -> Any:
     sent: BatchRequest = call.body
-    _speaks_for(call, sent.bot_id)
+    _must_be(call, sent.bot_id)
     read: list[Submission | Refused] = []
     for outcome in sent.results:
         try:
             read.append(parse(sent.bot_id, outcome))
         except Refused as refusal:
             read.append(refusal)
-    good = [item for item in read if isinstance(item, Submission)]
-    answers = iter(await call.request.app.state.desk.submit_many(good) if good else [])
-    found = [next(answers) if isinstance(item, Submission) else Answer(refusal=item) for item in read]
-    return BatchAnswer(results=_items([outcome.job_id for outcome in sent.results], found))
+    replies = iter(
+        await call.opilio.dispatcher.submit([item for item in read if isinstance(item, Submission)])
+    )
+    every = [next(replies) if isinstance(item, Submission) else Reply(refusal=item) for item in read]
+    return BatchAnswer(results=_items([outcome.job_id for outcome in sent.results], every))
 
 
 @BOT_API.add(
@@ -105,9 +105,9 @@ async def submit_batch(call: Call) -> Any:
 )
 async def heartbeat(call: Call) -> Any:
     held: HeldRequest = call.body
-    _speaks_for(call, held.bot_id)
-    answers = await call.opilio.settling.heartbeat(_claims(held.bot_id, held.jobs))
-    return HeldAnswer(jobs=_items([job.job_id for job in held.jobs], answers))
+    _must_be(call, held.bot_id)
+    replies = await call.opilio.dispatcher.heartbeat(_claims(held.bot_id, held.jobs))
+    return HeldAnswer(jobs=_items([job.job_id for job in held.jobs], replies))
 
 
 @BOT_API.add(
@@ -121,13 +121,12 @@ async def heartbeat(call: Call) -> Any:
 )
 async def release(call: Call) -> Any:
     held: HeldRequest = call.body
-    _speaks_for(call, held.bot_id)
-    answers = await call.opilio.settling.release(_claims(held.bot_id, held.jobs))
-    call.request.app.state.desk.work_appeared()
-    return HeldAnswer(jobs=_items([job.job_id for job in held.jobs], answers))
+    _must_be(call, held.bot_id)
+    replies = await call.opilio.dispatcher.release(_claims(held.bot_id, held.jobs))
+    return HeldAnswer(jobs=_items([job.job_id for job in held.jobs], replies))
 
 
-def _speaks_for(call: Call, bot_id: str) -> None:
+def _must_be(call: Call, bot_id: str) -> None:
     bot: Bot = call.who
     bot.must_be(bot_id)
 
@@ -136,10 +135,10 @@ def _claims(bot_id: str, jobs: Sequence[HeldJob]) -> list[Claim]:
     return [Claim(bot_id, job.job_id, job.lock_token, b"") for job in jobs]
 
 
-def _items(job_ids: Sequence[Any], answers: Sequence[Answer]) -> list[ItemAnswer]:
+def _items(job_ids: Sequence[Any], replies: Sequence[Reply]) -> list[ItemAnswer]:
     return [
-        ItemAnswer(job_id=job_id, success=False, error=error_body(found.refusal))
-        if found.refusal is not None
-        else ItemAnswer(job_id=job_id, success=True, data=msgspec.Raw(found.data or b"{}"))
-        for job_id, found in zip(job_ids, answers, strict=True)
+        ItemAnswer(job_id=job_id, success=False, error=error_body(reply.refusal))
+        if reply.refusal is not None
+        else ItemAnswer(job_id=job_id, success=True, data=msgspec.Raw(reply.data or b"{}"))
+        for job_id, reply in zip(job_ids, replies, strict=True)
     ]

@@ -112,7 +112,7 @@ woken as (
     set top_priority = greatest(g.top_priority, excluded.top_priority), version = g.version + 1),
 locked as (
   update job_active j set
-    place = 'locked', locked_by = w.bot_id, locked_at = clock.at,
+    place = :locked::text, locked_by = w.bot_id, locked_at = clock.at,
     locked_until = clock.at + make_interval(secs => p.timeout_minutes * 60),
     lock_ttl_seconds = p.timeout_minutes * 60, lock_token = gen_random_uuid()
   from chosen c join wanted w on w.ord = c.ord cross join clock cross join policy p
@@ -197,23 +197,3 @@ select extract(epoch from least(
    cross join lateral (
      select g.open_at from gate g where g.queue = q.queue and g.top_priority = p.priority order by g.open_at limit 1) g),
   (select min(d.due_at) from policy_due d)) - coalesce(:now::timestamptz, now()))::float8;
-
--- name: see_bots
--- Notes that bots asked for work: who, when, and what they can do.
-insert into bot as b (bot_id, last_seen_at, capabilities)
-select s.bot_id, coalesce(:now::timestamptz, now()), string_to_array(s.capabilities, ',')
-from unnest(:bot_ids::text[], :capabilities::text[]) s(bot_id, capabilities)
-order by 1
-on conflict (bot_id) do update set last_seen_at = excluded.last_seen_at, capabilities = excluded.capabilities;
-
--- name: add_activity
--- Adds what bots did to the current hour.
-insert into bot_activity as a (bot_id, hour, pulls, pulled, done, failed, late, duration_seconds)
-select s.*
-from unnest(:bot_ids::text[], :hours::timestamptz[], :pulls::bigint[], :pulled::bigint[], :done::bigint[],
-            :failed::bigint[], :late::bigint[], :durations::float8[]) s
-order by 1, 2
-on conflict (bot_id, hour) do update set
-  pulls = a.pulls + excluded.pulls, pulled = a.pulled + excluded.pulled, done = a.done + excluded.done,
-  failed = a.failed + excluded.failed, late = a.late + excluded.late,
-  duration_seconds = a.duration_seconds + excluded.duration_seconds;

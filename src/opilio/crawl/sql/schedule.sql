@@ -40,31 +40,6 @@ woken as (
     set top_priority = greatest(g.top_priority, excluded.top_priority), version = g.version + 1)
 select (select count(*) from ripe) as due, (select count(*) from created) as created;
 
--- name: create_now
--- A job at once for one policy, due or not; with an active job nothing happens.
-with clock as (select coalesce(:now::timestamptz, now()) as at),
-taken as (delete from policy_due where policy_id = :policy_id::uuid),
-created as (
-  insert into job_active (policy_id, host_id, queue, place, priority, base_priority, max_retries, run_at, created_at, created_by)
-  select p.policy_id, p.host_id, p.job_queue, 'later', :priority::int, :priority::int, p.max_retries, clock.at, clock.at, :by::text
-  from policy p cross join clock
-  where p.policy_id = :policy_id::uuid and p.deleted_at is null
-  on conflict (policy_id) do nothing
-  returning job_id)
-select job_id from created;
-
--- name: active_job
--- The active job of a policy, if any.
-select job_id from job_active where policy_id = :policy_id::uuid;
-
--- name: find_expired
--- Locks that ran out, taken by one sweeper only.
-select j.job_id from job_active j
-where j.place = 'locked' and j.locked_until <= coalesce(:now::timestamptz, now())
-order by j.locked_until
-limit :most::int
-for update skip locked;
-
 -- name: restore_due
 -- The safety net: enabled policies that have neither a job nor a place in the queue of due ones.
 insert into policy_due (policy_id, due_at)

@@ -20,7 +20,7 @@ def scheduler_loops(opilio: Opilio) -> list[Loop]:
         Loop("create_due", often, rounds.create_due),
         Loop("expire", often, rounds.expire),
         Loop("park", often, rounds.park),
-        Loop("mend", _MINUTE, rounds.alone("mend", rounds.mend)),
+        Loop("repair", _MINUTE, rounds.alone("repair", rounds.repair)),
         Loop("retention", _HOUR, rounds.alone("retention", rounds.drop_old)),
         Loop("tidy", _HOUR, rounds.alone("tidy", rounds.tidy)),
     ]
@@ -33,7 +33,7 @@ class Rounds:
         self._opilio = opilio
 
     async def create_due(self) -> Counts:
-        made = await self._opilio.scheduling.create_due()
+        made = await self._opilio.scheduler.create_due()
         metrics.JOBS_CREATED.inc(made.created)
         if made.created:
             await self._opilio.database.notify(WORK)
@@ -41,7 +41,7 @@ class Rounds:
 
     async def expire(self) -> Counts:
         retried = ended = 0
-        while (swept := await self._opilio.settling.expire()).total:
+        while (swept := await self._opilio.lock_expiry.run_once()).total:
             retried, ended = retried + swept.retried, ended + swept.ended
         metrics.JOBS_EXPIRED.inc(retried + ended)
         metrics.JOBS_RETRIED.inc(retried)
@@ -52,8 +52,8 @@ class Rounds:
     async def park(self) -> Counts:
         return {"parked": await self._opilio.hosts.park_all()}
 
-    async def mend(self) -> Counts:
-        return {"restored": await self._opilio.scheduling.mend()}
+    async def repair(self) -> Counts:
+        return {"restored": await self._opilio.scheduler.repair()}
 
     async def drop_old(self) -> Counts:
         return {"partitions_dropped": len(await self._opilio.retention.run())}

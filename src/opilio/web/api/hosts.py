@@ -1,10 +1,7 @@
-"""Hosts: how politely each is visited."""
+"""Hosts and their limits."""
 
 from typing import Any
 
-import msgspec
-
-from opilio import audit
 from opilio.contracts.management import Host, LimitsRequest
 from opilio.crawl.politeness import Limits
 from opilio.web.api.shared import ListQuery
@@ -23,7 +20,7 @@ async def list_hosts(call: Call) -> Any:
 @HOSTS.add(
     "GET", "/api/v1/hosts/{host:str}", "read", "One host", answer=Host, errors=("not_found",), tag="hosts"
 )
-async def gethost_name(call: Call) -> Any:
+async def get_host(call: Call) -> Any:
     return await call.opilio.insights.host(call.text("host").lower())
 
 
@@ -36,11 +33,9 @@ async def gethost_name(call: Call) -> Any:
     answer=Host,
     tag="hosts",
 )
-async def puthost_name(call: Call) -> Any:
+async def set_host_limits(call: Call) -> Any:
     asked: LimitsRequest = call.body
     host = await call.opilio.hosts.set_limits(
-        call.text("host"), Limits(asked.max_concurrent, asked.min_delay_seconds)
+        call.text("host"), Limits(asked.max_concurrent, asked.min_delay_seconds), call.actor
     )
-    call.request.app.state.desk.work_appeared()
-    await audit.record(call.opilio.database, call.actor, "host.limits", host, msgspec.to_builtins(asked))
     return await call.opilio.insights.host(host)

@@ -1,10 +1,9 @@
-"""Jobs: what is done, what waits, and what an operator does about it."""
+"""Jobs: list, show, explain, and operator actions."""
 
 from typing import Annotated, Any
 
 from msgspec import Meta
 
-from opilio import audit
 from opilio.contracts.bot_api import BotId
 from opilio.contracts.management import ActionRequest, ActionRow, Job, JobStatus, LateRow, TimelineRow, Why
 from opilio.web.api.shared import ListQuery, host_name, uuid_of, whole
@@ -66,7 +65,7 @@ async def job_timeline(call: Call) -> Any:
     tag="jobs",
 )
 async def job_why(call: Call) -> Any:
-    return await call.opilio.insights.job_why(call.uuid())
+    return (await call.opilio.insights.job_why(call.uuid())).as_answer()
 
 
 @JOBS.add(
@@ -93,11 +92,7 @@ async def job_late(call: Call) -> Any:
 )
 async def act_on_jobs(call: Call) -> Any:
     asked: ActionRequest = call.body
-    acted = await call.opilio.acting.act(asked.action, asked.ids, call.actor)
-    call.request.app.state.desk.work_appeared()
-    done = [item.job_id for item in acted if item.refusal is None]
-    if done:
-        await audit.record(call.opilio.database, call.actor, f"jobs.{asked.action}", "jobs", {"ids": done})
+    results = await call.opilio.operator_actions.apply(asked.action, asked.ids, call.actor)
     rows = [
         ActionRow(
             id=item.job_id,
@@ -105,6 +100,6 @@ async def act_on_jobs(call: Call) -> Any:
             status=item.status,
             error=None if item.refusal is None else error_body(item.refusal),
         )
-        for item in acted
+        for item in results
     ]
     return whole(rows)

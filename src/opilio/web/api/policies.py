@@ -8,12 +8,10 @@ from litestar import Response
 from litestar.response import Stream
 from msgspec import Meta
 
-from opilio import audit
 from opilio.contracts.management import HistoryRow, Job, Why
 from opilio.contracts.policies import ImportAnswer, ImportRow, Policy, PolicyInput, PolicyPatch
 from opilio.crawl.export_policies import write_csv, write_jsonl
 from opilio.crawl.import_policies import Reading, import_rows, read_csv, read_jsonl, read_sitemap
-from opilio.crawl.priority import History, score
 from opilio.errors import Invalid, NotFound, Refused
 from opilio.insights.crawl import CrawlInsights
 from opilio.web.api.shared import LONGEST_TEXT, ListQuery, host_name
@@ -48,10 +46,7 @@ class ExportQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     tag="policies",
 )
 async def create_policy(call: Call) -> Any:
-    policy_id = await call.opilio.policies.create(call.body)
-    await audit.record(
-        call.opilio.database, call.actor, "policy.create", str(policy_id), {"url": call.body.url}
-    )
+    policy_id = await call.opilio.policies.create(call.body, call.actor)
     return await call.opilio.insights.policy(policy_id)
 
 
@@ -81,12 +76,11 @@ async def list_policies(call: Call) -> Any:
 async def import_policies(call: Call) -> Any:
     rows: list[ImportRow] = []
     readings = _readings(call.request.headers.get("content-type", ""), call.body)
-    async for answers in import_rows(call.opilio.policies, readings):
+    async for answers in import_rows(call.opilio.policies, readings, call.actor):
         rows += answers
     counts = {
         status: sum(row.status == status for row in rows) for status in ("created", "updated", "rejected")
     }
-    await audit.record(call.opilio.database, call.actor, "policies.import", "policies", counts)
     return ImportAnswer(rows=rows, **counts)
 
 
@@ -97,11 +91,18 @@ def _readings(content_type: str, body: bytes) -> Iterator[Reading]:
     readers = {"text/csv": read_csv, "application/x-ndjson": read_jsonl, "application/jsonl": read_jsonl}
     if kind not in readers:
         wanted = "text/csv, application/x-ndjson or application/xml (a sitemap)"
-        raise Refused("unsupported_media_type", f"send {wanted}; this is {kind or 'nothing'}")
+        raise Refused(
+            "unsupported_media_type",
+            "send %(wanted)s; this is %(kind)s",
+            wanted=wanted,
+            kind=kind or "nothing",
+        )
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Invalid("body", f"is not UTF-8: {error.reason} at byte {error.start}") from None
+        raise Invalid(
+            "body", "is not UTF-8: %(reason)s at byte %(start)s", reason=error.reason, start=error.start
+        ) from None
     lines: Iterable[str] = text.splitlines(keepends=True)
     return readers[kind](lines)
 
@@ -153,10 +154,7 @@ async def get_policy(call: Call) -> Any:
 )
 async def patch_policy(call: Call) -> Any:
     policy_id = call.uuid()
-    await call.opilio.policies.change(policy_id, call.body)
-    await audit.record(
-        call.opilio.database, call.actor, "policy.change", str(policy_id), msgspec.to_builtins(call.body)
-    )
+    await call.opilio.policies.change(policy_id, call.body, call.actor)
     return await call.opilio.insights.policy(policy_id)
 
 
@@ -171,9 +169,8 @@ async def patch_policy(call: Call) -> Any:
 )
 async def delete_policy(call: Call) -> Any:
     policy_id = call.uuid()
-    if not await call.opilio.policies.delete([policy_id]):
-        raise NotFound(f"there is no policy {policy_id}")
-    await audit.record(call.opilio.database, call.actor, "policy.delete", str(policy_id))
+    if not await call.opilio.policies.delete([policy_id], call.actor):
+        raise NotFound("there is no policy %(policy_id)s", policy_id=str(policy_id))
     return {"id": str(policy_id), "status": "deleted"}
 
 
@@ -187,13 +184,7 @@ async def delete_policy(call: Call) -> Any:
     tag="policies",
 )
 async def run_policy(call: Call) -> Any:
-    policy = await call.opilio.insights.policy(call.uuid())
-    rated = score(History(policy.priority, 0, policy.error_rate, policy.hot), call.opilio.settings.rule_table)
-    job_id = await call.opilio.scheduling.run_now(policy.id, rated.priority, call.actor)
-    if job_id is None:
-        raise NotFound(f"there is no policy {policy.id}")
-    call.request.app.state.desk.work_appeared()
-    await audit.record(call.opilio.database, call.actor, "policy.run", str(policy.id))
+    job_id = await call.opilio.operator_actions.run_now(call.uuid(), call.actor)
     return await call.opilio.insights.job(job_id)
 
 
@@ -207,7 +198,7 @@ async def run_policy(call: Call) -> Any:
     tag="policies",
 )
 async def policy_why(call: Call) -> Any:
-    return await call.opilio.insights.policy_why(call.uuid())
+    return (await call.opilio.insights.policy_why(call.uuid())).as_answer()
 
 
 @POLICIES.add(

@@ -10,15 +10,14 @@ from uuid import UUID
 
 import msgspec
 
-from opilio.contracts.policies import Policy
 from opilio.crawl.job import TRANSITIONS, Cause, State
-from opilio.crawl.operator_actions import Acted
+from opilio.crawl.operator_actions import ActionResult
 from opilio.errors import Invalid, Refused
 from opilio.insights.dashboard import Choice
 from opilio.web.dashboard.forms import uuid_of
 from opilio.web.dashboard.jobs import job_filter
 from opilio.web.dashboard.page import Page, PageRequest, Section
-from opilio.web.dashboard.policies import policy_filter, run_now
+from opilio.web.dashboard.policies import policy_filter
 
 BULK = Section()
 _COUNT_UP_TO = 10_000
@@ -108,9 +107,9 @@ async def run_on_jobs(request: PageRequest) -> Page:
 async def _act_on_policies(request: PageRequest, action: str, ids: list[UUID]) -> list[Answer]:
     policies = request.opilio.policies
     if action == "delete":
-        await policies.delete(ids)
+        await policies.delete(ids, request.actor)
     elif action in ("enable", "disable"):
-        await policies.switch(ids, enabled=action == "enable")
+        await policies.set_enabled(ids, enabled=action == "enable", by=request.actor)
     else:
         return [await _run_one(request, policy_id) for policy_id in ids]
     return [Answer(id=policy_id) for policy_id in ids]
@@ -118,25 +117,24 @@ async def _act_on_policies(request: PageRequest, action: str, ids: list[UUID]) -
 
 async def _run_one(request: PageRequest, policy_id: UUID) -> Answer:
     try:
-        policy: Policy = await request.opilio.insights.policy(policy_id)
-        await run_now(request, policy)
+        await request.opilio.operator_actions.run_now(policy_id, request.actor)
     except Refused as refusal:
         return Answer(id=policy_id, error=request.locale.refusal(refusal))
     return Answer(id=policy_id)
 
 
-async def _act_on_jobs(request: PageRequest, action: str, ids: list[UUID]) -> list[Acted]:
+async def _act_on_jobs(request: PageRequest, action: str, ids: list[UUID]) -> list[ActionResult]:
     try:
-        return await request.opilio.acting.act(action, ids, request.actor)
+        return await request.opilio.operator_actions.apply(action, ids, request.actor)
     except Refused:  # two jobs of one policy cannot be revived together: the first is, the second is answered
         return [await _act_on_one(request, action, job_id) for job_id in ids]
 
 
-async def _act_on_one(request: PageRequest, action: str, job_id: UUID) -> Acted:
+async def _act_on_one(request: PageRequest, action: str, job_id: UUID) -> ActionResult:
     try:
-        return (await request.opilio.acting.act(action, [job_id], request.actor))[0]
+        return (await request.opilio.operator_actions.apply(action, [job_id], request.actor))[0]
     except Refused as refusal:
-        return Acted(job_id, refusal=refusal)
+        return ActionResult(job_id, refusal=refusal)
 
 
 async def _progress(
@@ -145,9 +143,6 @@ async def _progress(
     refused = [answer for answer in answers if answer.error]
     seen = _number(request, "seen") + len(answers)
     done = _number(request, "done") + len(answers) - len(refused)
-    if answers:
-        request.app.desk.work_appeared()
-        await request.audit(f"{kind}.{action}", kind, {"count": len(answers) - len(refused)})
     values = {
         "kind": kind,
         "action": action,

@@ -41,10 +41,8 @@ async def set_limits(request: PageRequest) -> Any:
     except msgspec.ValidationError as error:
         raise named(error) from None
     host = await request.opilio.hosts.set_limits(
-        request.field("host") or "", Limits(asked.max_concurrent, asked.min_delay_seconds)
+        request.field("host") or "", Limits(asked.max_concurrent, asked.min_delay_seconds), request.actor
     )
-    request.app.desk.work_appeared()
-    await request.audit("host.limits", host, msgspec.to_builtins(asked))
     return redirect(
         f"/hosts?q={host}",
         request.locale.gettext("Limits of %(host)s saved.", host=host),

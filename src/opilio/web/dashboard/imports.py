@@ -40,7 +40,9 @@ async def _run(request: PageRequest, name: str, data: bytes) -> AsyncIterator[st
     shown: list[ImportRow] = []
     total = max(1, data.count(b"<loc>") or data.count(b"\n"))
     try:
-        async for answers in import_rows(request.opilio.policies, readings(name, data), batch=_BATCH):
+        async for answers in import_rows(
+            request.opilio.policies, readings(name, data), request.actor, batch=_BATCH
+        ):
             for answer in answers:
                 counts[answer.status] += 1
             shown += answers
@@ -51,8 +53,6 @@ async def _run(request: PageRequest, name: str, data: bytes) -> AsyncIterator[st
     except Refused as refusal:
         yield _message(request, counts, total, fault=request.locale.refusal(refusal), done=True)
         return
-    request.app.desk.work_appeared()
-    await request.audit("policies.import", "policies", counts)
     yield _message(request, counts, total, rows=shown, done=True)
 
 

@@ -82,7 +82,7 @@ async def one_job(request: PageRequest) -> Page:
                 name for name, cause in _ACTIONS.items() if (State(job.status), cause) in TRANSITIONS
             ],
         },
-        data={"job": job, "timeline": timeline, "why": why, "late": late, "result": shown},
+        data={"job": job, "timeline": timeline, "why": why and why.as_answer(), "late": late, "result": shown},
         frames=True,
         watch=f"jobs={job.id}",
         commands=as_commands(request, f"opilio jobs show {job.id}", f"/jobs/{job.id}"),
@@ -106,11 +106,9 @@ async def act_on_job(request: PageRequest) -> Any:
     if action not in _ACTIONS:
         raise Invalid("action", "must be one of %(names)s", names=", ".join(_ACTIONS))
     job_id: UUID = request.id()
-    acted = (await request.opilio.acting.act(action, [job_id], request.actor))[0]
+    acted = (await request.opilio.operator_actions.apply(action, [job_id], request.actor))[0]
     if acted.refusal is not None:
         raise acted.refusal
-    request.app.desk.work_appeared()
-    await request.audit(f"jobs.{action}", "jobs", {"ids": [job_id]})
     return redirect(
         f"/jobs/{job_id}", request.locale.gettext("The job is now %(state)s.", state=str(acted.status))
     )

@@ -88,7 +88,7 @@ async def one_policy(request: PageRequest) -> Page:
             "reasons": reasons_in_words(request, rated),
             "charts": [field for field in ("price", "in_stock") if field in fields] + _numbers(fields, last),
         },
-        data={"policy": policy, "why": why, "runs": runs.items, "changes": changes.items},
+        data={"policy": policy, "why": why.as_answer(), "runs": runs.items, "changes": changes.items},
         charts=True,
         watch=f"policies={policy.id}",
     )
@@ -114,26 +114,14 @@ def _is_plain(value: Any) -> bool:
 
 @POLICIES.action("/policies/{id:str}/run")
 async def run_policy(request: PageRequest) -> Any:
-    policy = await request.opilio.insights.policy(request.id())
-    job_id = await run_now(request, policy)
+    job_id = await request.opilio.operator_actions.run_now(request.id(), request.actor)
     return redirect(f"/jobs/{job_id}", request.locale.gettext("Job created. It waits for a bot."))
-
-
-async def run_now(request: PageRequest, policy: Any) -> Any:
-    job_id = await request.opilio.scheduling.run_now(policy.id, rate(request, policy).priority, request.actor)
-    if job_id is None:
-        raise NotFound("there is no policy %(id)s", id=policy.id)
-    request.app.desk.work_appeared()
-    await request.audit("policy.run", str(policy.id))
-    return job_id
 
 
 @POLICIES.action("/policies/{id:str}/switch")
 async def switch_policy(request: PageRequest) -> Any:
     enabled = request.field("enabled") == "yes"
-    await request.opilio.policies.change(request.id(), PolicyPatch(enabled=enabled))
-    request.app.desk.work_appeared()
-    await request.audit("policy.change", str(request.id()), {"enabled": enabled})
+    await request.opilio.policies.change(request.id(), PolicyPatch(enabled=enabled), request.actor)
     return redirect(
         f"/policies/{request.id()}",
         request.locale.gettext("Enabled.") if enabled else request.locale.gettext("Disabled."),
@@ -142,9 +130,8 @@ async def switch_policy(request: PageRequest) -> Any:
 
 @POLICIES.action("/policies/{id:str}/delete")
 async def delete_policy(request: PageRequest) -> Any:
-    if not await request.opilio.policies.delete([request.id()]):
+    if not await request.opilio.policies.delete([request.id()], request.actor):
         raise NotFound("there is no policy %(id)s", id=request.id())
-    await request.audit("policy.delete", str(request.id()))
     return redirect("/policies", request.locale.gettext("Policy deleted. Its results are kept."))
 
 

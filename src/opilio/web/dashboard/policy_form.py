@@ -31,10 +31,9 @@ async def new_policy(request: PageRequest) -> Page:
 async def create_policy(request: PageRequest) -> Any:
     try:
         wanted = _read(request, PolicyInput)
-        policy_id = await request.opilio.policies.create(wanted)
+        policy_id = await request.opilio.policies.create(wanted, request.actor)
     except Refused as refusal:
         return _page(request.locale.gettext("New policy"), _typed(request), "/policies/new", refusal)
-    await request.audit("policy.create", str(policy_id), {"url": wanted.url})
     return redirect(f"/policies/{policy_id}", request.locale.gettext("Created."))
 
 
@@ -49,11 +48,9 @@ async def change_policy(request: PageRequest) -> Any:
     path = f"/policies/{request.id()}"
     try:
         patch = _read(request, PolicyPatch)
-        await request.opilio.policies.change(request.id(), patch)
+        await request.opilio.policies.change(request.id(), patch, request.actor)
     except Refused as refusal:
         return _page(request.locale.gettext("Edit policy"), _typed(request), f"{path}/edit", refusal)
-    request.app.desk.work_appeared()
-    await request.audit("policy.change", str(request.id()), msgspec.to_builtins(patch))
     return redirect(path, request.locale.gettext("Saved."))
 
 

@@ -1,0 +1,29 @@
+-- name: take_jobs
+-- The jobs of a batch with all that decides what becomes of them, locked in one order everywhere.
+select j.job_id, j.policy_id, j.host_id, j.queue, j.place, j.priority, j.base_priority, j.retry_count, j.max_retries,
+       j.locked_by, j.locked_at, j.locked_until, j.lock_ttl_seconds, j.lock_token, j.last_error, j.last_error_code,
+       p.url, p.frequency_hours, p.retry_backoff_minutes, p.deleted_at,
+       s.failure_count, s.error_rate, s.last_price, s.last_currency, s.last_title, s.last_in_stock, s.last_data,
+       h.name as host, exists (select 1 from gate g where g.host_id = j.host_id) as behind_gate, h.cooling_until, h.strikes, coalesce(:now::timestamptz, now()) as at
+from job_active j
+join policy p on p.policy_id = j.policy_id
+join policy_state s on s.policy_id = j.policy_id
+join host h on h.host_id = j.host_id
+where j.job_id = any(:job_ids::uuid[])
+order by j.job_id
+for update of j;
+
+-- name: take_ended
+-- Jobs of a batch that ended already.
+select a.job_id, a.status, a.locked_by, a.lock_token, a.locked_until, a.digest, a.answer::text as answer
+from job_archive a where a.job_id = any(:job_ids::uuid[]);
+
+-- name: past_locks
+-- Locks that ended without ending their job, oldest first.
+select s.job_id, s.bot_id, s.lock_token, s.digest, s.answer::text as answer, s.by <> 'bot:' || s.bot_id as lost
+from job_step s where s.job_id = any(:job_ids::uuid[]) and s.bot_id is not null
+order by s.job_id, s.step;
+
+-- name: clock
+-- The database's time.
+select coalesce(:now::timestamptz, now());

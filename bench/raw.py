@@ -30,13 +30,13 @@ def gathered(lock: str) -> str:
 
 
 def script(batch: int) -> str:
-    """One cycle: pull a batch, submit it, as crawl.leasing and crawl.settling do."""
+    """One cycle: pull a batch, submit it, as crawl.pull and crawl.submit do."""
     ids, policies, hosts = ":ids::uuid[]", ":policies::uuid[]", ":hosts::int[]"
     nothing = {
         kind: f"array_fill(null::{kind}, array[{batch}])" for kind in ("text", "jsonb", "bytea", "uuid")
     }
     lock = filled(
-        QUERIES.lock_jobs, bots=same("'bench'", "text", batch), queues="array['http']", free_queues="array['http']",
+        QUERIES.lock_jobs, locked="'locked'", bots=same("'bench'", "text", batch), queues="array['http']", free_queues="array['http']",
         fleet_gated="false", host_ids="'{}'", allowed="'{}'", now="null",
     )  # fmt: skip
     look = filled(QUERIES.open_gates, queues="array['http']", fleet_gated="false", now="null")

@@ -32,3 +32,11 @@ def test_every_page_of_the_dashboard_is_in_its_guide() -> None:
     listed = re.findall(r"^\| [^|]+ \| `(/[a-z]*)` \|", guide, re.MULTILINE)
     layout = (DOCS.parent / "src/opilio/web/templates/layout.html").read_text()
     assert listed == re.findall(r'ui\.nav\("(/[a-z]*)"', layout)
+
+
+def test_the_files_that_the_architecture_walks_through_exist() -> None:
+    page = (DOCS / "explanation/architecture.md").read_text()
+    named = re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", page)
+    assert "crawl/submit.py" in named
+    missing = [path for path in named if not (DOCS.parent / "src/opilio" / path).exists()]
+    assert missing == []

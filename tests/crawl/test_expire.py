@@ -42,7 +42,7 @@ async def test_a_sweep_is_bounded(farm: Farm) -> None:
     await farm.due()
     await farm.pull()
     farm.later(seconds=600)
-    assert [(await farm.opilio.settling.expire(most=4)).total for _ in range(4)] == [4, 4, 2, 0]
+    assert [(await farm.opilio.lock_expiry.run_once(most=4)).total for _ in range(4)] == [4, 4, 2, 0]
 
 
 async def test_sweepers_at_once_share_the_work(farm: Farm) -> None:
@@ -50,7 +50,7 @@ async def test_sweepers_at_once_share_the_work(farm: Farm) -> None:
     await farm.due()
     await farm.pull(most=60)
     farm.later(seconds=600)
-    sweeps = await asyncio.gather(*(farm.opilio.settling.expire(most=25) for _ in range(6)))
+    sweeps = await asyncio.gather(*(farm.opilio.lock_expiry.run_once(most=25) for _ in range(6)))
     rest = await farm.opilio.lock_expiry.run_once()
     assert sum(sweep.total for sweep in sweeps) + rest.total == 60
     assert await farm.value("select count(*) from job_step where to_state = 'expired'") == 60

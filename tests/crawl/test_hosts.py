@@ -301,18 +301,18 @@ async def test_no_wake_up_is_lost_between_count_and_close(farm: Farm) -> None:
     await limit(farm, cap=1)
     await farm.due()
     (job,) = await farm.pull()
-    leasing = farm.opilio.leasing
-    count = leasing._count
+    puller = farm.opilio.puller
+    count = puller._count
 
     async def count_then_submit(*args: object) -> object:
-        visits = await count(*args)  # type: ignore[arg-type]
+        counted = await count(*args)  # type: ignore[arg-type]
         said(await farm.submit(job))
-        return visits
+        return counted
 
-    leasing._count = count_then_submit  # type: ignore[method-assign, assignment]
+    puller._count = count_then_submit  # type: ignore[method-assign, assignment]
     await farm.rows("update gate set open_at = '-infinity'")
     assert await farm.pull("bot-2") == []
-    leasing._count = count  # type: ignore[method-assign]
+    puller._count = count  # type: ignore[method-assign]
     assert len(await farm.pull("bot-2")) == 1, f"without waiting {PROBE} for the safety net"
 
 
@@ -321,18 +321,18 @@ async def test_no_work_is_lost_between_look_and_close(farm: Farm) -> None:
     await farm.policy("https://shop.example/1")
     await limit(farm, cap=5)
     await farm.due()
-    leasing = farm.opilio.leasing
-    count = leasing._count
+    puller = farm.opilio.puller
+    count = puller._count
 
     async def count_then_add(*args: object) -> object:
-        visits = await count(*args)  # type: ignore[arg-type]
+        counted = await count(*args)  # type: ignore[arg-type]
         await farm.policy("https://shop.example/2", priority=80)
         await farm.due()
-        return visits
+        return counted
 
-    leasing._count = count_then_add  # type: ignore[method-assign, assignment]
+    puller._count = count_then_add  # type: ignore[method-assign, assignment]
     first = await farm.pull(most=1)
-    leasing._count = count  # type: ignore[method-assign]
+    puller._count = count  # type: ignore[method-assign]
     await farm.audit()
     assert {job.url for job in [*first, *await farm.pull()]} == {
         "https://shop.example/1",

@@ -241,7 +241,7 @@ async def test_submit_against_the_sweeper(farm: Farm) -> None:
 
     async def sweep() -> None:
         for _ in range(8):
-            await farm.opilio.settling.expire(most=5)
+            await farm.opilio.lock_expiry.run_once(most=5)
 
     late, _ = await asyncio.gather(asyncio.gather(*(farm.submit(job) for job in jobs)), sweep())
     assert {refused(answer) for answer in late} == {"lock_expired"}

@@ -272,7 +272,7 @@ class Machine(RuleBasedStateMachine):
             st.sampled_from(sorted(policy for policy in self.enabled if self.enabled[policy]) or [uuid4()])
         )
         active = self.active(policy)
-        job_id = self.do(self.farm.opilio.scheduler.run_now(policy, 50, "operator:ann"))
+        job_id = self.do(self.farm.opilio.operator_actions.run_now(policy, "operator:ann"))
         if policy not in self.enabled:
             assert job_id is None
         elif active is None:

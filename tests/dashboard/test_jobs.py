@@ -38,7 +38,7 @@ async def test_reset_a_failed_job(admin: Page, opilio: Opilio, bot: Bot) -> None
 
 async def failed(opilio: Opilio, bot: Bot, url: str) -> dict[str, object]:
     policy_id = await add_policy(opilio, url, max_retries=0)
-    await opilio.scheduler.run_now(policy_id, 50, "test")
+    await opilio.operator_actions.run_now(policy_id, "test")
     [job] = await bot.pull()
     await bot.submit(job, success=False, error_code="TIMEOUT", error_msg="no answer")
     return job
@@ -48,7 +48,7 @@ async def test_bulk_reset_tells_what_can_and_what_cannot(admin: Page, opilio: Op
     for n in range(3):
         await failed(opilio, bot, f"https://a.example/{n}")
     policy_id = await add_policy(opilio, "https://a.example/good")
-    await opilio.scheduler.run_now(policy_id, 50, "test")
+    await opilio.operator_actions.run_now(policy_id, "test")
     [job] = await bot.pull()
     await bot.submit(job, success=True, price=1, currency="EUR")
     await admin.goto("/jobs?host=a.example")
@@ -63,7 +63,7 @@ async def test_bulk_reset_tells_what_can_and_what_cannot(admin: Page, opilio: Op
 
 async def test_a_running_job_counts_down(admin: Page, opilio: Opilio, bot: Bot) -> None:
     policy_id = await add_policy(opilio, "https://a.example/1", timeout_minutes=2)
-    await opilio.scheduler.run_now(policy_id, 50, "test")
+    await opilio.operator_actions.run_now(policy_id, "test")
     await bot.pull()
     await admin.goto("/jobs?status=locked")
     await expect(admin.locator("tbody [data-countdown]")).to_contain_text("1:")
@@ -71,7 +71,7 @@ async def test_a_running_job_counts_down(admin: Page, opilio: Opilio, bot: Bot) 
 
 async def test_a_late_result_is_shown_and_not_applied(admin: Page, opilio: Opilio, bot: Bot) -> None:
     policy_id = await add_policy(opilio, "https://a.example/1")
-    job_id = await opilio.scheduler.run_now(policy_id, 50, "test")
+    job_id = await opilio.operator_actions.run_now(policy_id, "test")
     [job] = await bot.pull()
     await opilio.operator_actions.apply("expire", [job_id], "operator:test")
     await bot.submit(job, success=True, price=1, currency="EUR", title="too late")

@@ -25,7 +25,7 @@ async def test_payloads_in_every_field_are_text(admin: Page, opilio: Opilio, bot
         rule_set={"x": [EVIL]},
         max_retries=0,
     )
-    job_id = await opilio.scheduler.run_now(policy_id, 50, EVIL)
+    job_id = await opilio.operator_actions.run_now(policy_id, EVIL)
     [job] = await bot.pull()
     await bot.submit(job, success=False, error_code="EVIL", error_msg=EVIL)
     await opilio.operator_actions.apply("reset", [job_id], "operator:test")
@@ -48,7 +48,7 @@ async def test_payloads_in_every_field_are_text(admin: Page, opilio: Opilio, bot
 
 async def test_a_crawled_page_is_shown_without_running(admin: Page, opilio: Opilio, bot: Bot) -> None:
     policy_id = await add_policy(opilio, "https://a.example/")
-    job_id = await opilio.scheduler.run_now(policy_id, 50, "test")
+    job_id = await opilio.operator_actions.run_now(policy_id, "test")
     [job] = await bot.pull()
     page = "<h1>shop</h1><script>parent.hacked=1</script><iframe srcdoc='<script>top.hacked=1</script>'></iframe>"
     await bot.submit(job, success=True, data={"n": 1}, raw_html=page)
@@ -165,7 +165,7 @@ async def test_every_page_carries_the_policy(http: AsyncClient, opilio: Opilio) 
 async def test_cells_of_a_csv_are_no_formulas(http: AsyncClient, opilio: Opilio, bot: Bot) -> None:
     await enter(http, opilio, "admin", "admin")
     policy_id = await add_policy(opilio, "https://a.example/1")
-    await opilio.scheduler.run_now(policy_id, 50, "test")
+    await opilio.operator_actions.run_now(policy_id, "test")
     [job] = await bot.pull()
     await bot.submit(job, success=True, title="=HYPERLINK(1)", price=-0.0, currency="EUR", data={"a": 1})
     text = (await http.get("/results.csv")).text

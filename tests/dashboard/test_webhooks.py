@@ -16,7 +16,7 @@ async def test_replay_a_webhook(admin: Page, opilio: Opilio, bot: Bot) -> None:
     async with Receiver() as receiver, listening(opilio):
         endpoint = await opilio.webhooks.create(EndpointCreate(url=receiver.url(), events=["crawl.job.*"]))
         policy_id = await add_policy(opilio, "https://a.example/1")
-        await opilio.scheduler.run_now(policy_id, 50, "test")
+        await opilio.operator_actions.run_now(policy_id, "test")
         [job] = await bot.pull()
         await bot.submit(job, success=True, price=1, currency="EUR")
         await receiver.arrived(1)

@@ -99,7 +99,7 @@ async def _a_day(
     opilio: Opilio, http: AsyncClient, tokens: dict[str, str], ids: list[Any], chance: random.Random
 ) -> None:
     for policy_id in ids:
-        await opilio.scheduler.run_now(policy_id, 50, "scheduler")
+        await opilio.operator_actions.run_now(policy_id, "scheduler")
     for bot_id in ("hanoi-1", "hanoi-2"):
         while jobs := await pull(http, bot_id, tokens[bot_id], 20):
             await submit(http, bot_id, tokens[bot_id], [_outcome(job, chance) for job in jobs])
@@ -110,7 +110,7 @@ async def _a_day(
 async def _now(opilio: Opilio, http: AsyncClient, tokens: dict[str, str], ids: list[Any]) -> None:
     """Some run, some wait, one host wants to be left alone."""
     for policy_id in ids:
-        await opilio.scheduler.run_now(policy_id, 60, "scheduler")
+        await opilio.operator_actions.run_now(policy_id, "scheduler")
     held = await pull(http, "hanoi-1", tokens["hanoi-1"], 9)
     await pull(http, "hanoi-2", tokens["hanoi-2"], 4)
     tired = next(job for job in held if "toys.example" in job["url"])

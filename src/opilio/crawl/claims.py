@@ -74,7 +74,7 @@ ClaimStatus = Accepted | Repeated | Late | Refused
 def check(claim: Claim, job: JobLock | None, past: Sequence[PastLock], now: datetime) -> ClaimStatus:
     """Whether a claim counts; `past` is needed only where the bot does not hold the job."""
     if job is None:
-        return Refused("job_not_found", "there is no job %(job_id)s", job_id=str(claim.job_id))
+        return Refused("job_not_found", "there is no job %(id)s", id=str(claim.job_id))
     if holds(claim, job, now):
         return Accepted()
     repeated = _first_answer(claim, job, past)

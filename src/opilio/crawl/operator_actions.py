@@ -57,7 +57,7 @@ class OperatorActions:
     async def _run_now(self, session: Session, policy_id: UUID, by: str) -> UUID:
         row = await session.row(QUERIES.policy_to_run, policy_id=policy_id)
         if row is None:
-            raise NotFound("there is no policy %(policy_id)s", policy_id=str(policy_id))
+            raise NotFound("there is no policy %(id)s", id=str(policy_id))
         rated = score(History(row["priority"], 0, row["error_rate"], row["hot"]), self._rules)
         job_id: UUID | None = await session.value(
             QUERIES.create_now, policy_id=policy_id, priority=rated.priority, by=by, now=self._clock.now()
@@ -65,7 +65,7 @@ class OperatorActions:
         if job_id is None:
             job_id = await session.value(QUERIES.active_job, policy_id=policy_id)
         if job_id is None:
-            raise NotFound("there is no policy %(policy_id)s", policy_id=str(policy_id))
+            raise NotFound("there is no policy %(id)s", id=str(policy_id))
         await audit.record(session, by, "policy.run", str(policy_id))
         await session.execute(QUERIES.notify_work)
         return job_id
@@ -117,7 +117,7 @@ class OperatorActions:
                     results[job_id] = _check_revival(row, CAUSES[action], busy=busy)
                     revived[row["policy_id"]] = row
                 else:
-                    raise Refused("job_not_found", "there is no job %(job_id)s", job_id=str(job_id))
+                    raise Refused("job_not_found", "there is no job %(id)s", id=str(job_id))
             except Refused as refusal:
                 results[job_id] = ActionResult(job_id, refusal=refusal)
         await self._revive(session, ends, list(revived.values()), by)

@@ -146,7 +146,7 @@ class Policies:
     async def _change(self, session: Session, policy_id: UUID, patch: PolicyPatch) -> None:
         row = await session.row(QUERIES.take_policy, policy_id=policy_id)
         if row is None:
-            raise NotFound("there is no policy %(policy_id)s", policy_id=str(policy_id))
+            raise NotFound("there is no policy %(id)s", id=str(policy_id))
         given = _given_fields(patch)
         wanted = PolicyInput(**({field: row[field] for field in PolicyInput.__struct_fields__} | given))
         rules.check(wanted)

@@ -68,7 +68,7 @@ class CrawlInsights:
     async def policy(self, policy_id: UUID) -> Policy:
         row = await self._db.row(_Q.policy, policy_id=policy_id)
         if row is None:
-            raise NotFound("there is no policy %(policy_id)s", policy_id=str(policy_id))
+            raise NotFound("there is no policy %(id)s", id=str(policy_id))
         return Policy(**row)
 
     async def export(self, *, batch: int = 5_000) -> AsyncIterator[list[PolicyInput]]:
@@ -81,7 +81,7 @@ class CrawlInsights:
     async def policy_why(self, policy_id: UUID) -> Explanation:
         row = await self._db.row(_Q.why_facts, policy_id=policy_id)
         if row is None or row["deleted_at"] is not None:
-            raise NotFound("there is no policy %(policy_id)s", policy_id=str(policy_id))
+            raise NotFound("there is no policy %(id)s", id=str(policy_id))
         return explain(self._facts(row), row["at"])
 
     def _facts(self, row: Row) -> Facts:
@@ -147,7 +147,7 @@ class CrawlInsights:
     async def job(self, job_id: UUID) -> Job:
         row = await self._db.row(_Q.job, job_id=job_id)
         if row is None:
-            raise NotFound("there is no job %(job_id)s", code="job_not_found", job_id=str(job_id))
+            raise NotFound("there is no job %(id)s", code="job_not_found", id=str(job_id))
         return Job(**row)
 
     async def timeline(self, job_id: UUID) -> list[TimelineRow]:
@@ -185,7 +185,7 @@ class CrawlInsights:
     async def result(self, result_id: UUID, read_page: Callable[[str], Any]) -> FullResult:
         row = await self._db.row(_Q.result, result_id=result_id)
         if row is None:
-            raise NotFound("there is no result %(result_id)s", result_id=str(result_id))
+            raise NotFound("there is no result %(id)s", id=str(result_id))
         fields = dict(row)
         key = fields.pop("blob_key")
         if key is not None:

@@ -170,7 +170,7 @@ async def patch_policy(call: Call) -> Any:
 async def delete_policy(call: Call) -> Any:
     policy_id = call.uuid()
     if not await call.opilio.policies.delete([policy_id], call.actor):
-        raise NotFound("there is no policy %(policy_id)s", policy_id=str(policy_id))
+        raise NotFound("there is no policy %(id)s", id=str(policy_id))
     return {"id": str(policy_id), "status": "deleted"}
 
 

@@ -82,7 +82,13 @@ async def one_job(request: PageRequest) -> Page:
                 name for name, cause in _ACTIONS.items() if (State(job.status), cause) in TRANSITIONS
             ],
         },
-        data={"job": job, "timeline": timeline, "why": why and why.as_answer(), "late": late, "result": shown},
+        data={
+            "job": job,
+            "timeline": timeline,
+            "why": why and why.as_answer(),
+            "late": late,
+            "result": shown,
+        },
         frames=True,
         watch=f"jobs={job.id}",
         commands=as_commands(request, f"opilio jobs show {job.id}", f"/jobs/{job.id}"),

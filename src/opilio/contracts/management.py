@@ -176,8 +176,3 @@ class Stats(msgspec.Struct, kw_only=True):
     dead_letters: int
     exact: bool
     at: datetime
-
-
-class Page(msgspec.Struct, kw_only=True):
-    items: list[Any]
-    next_cursor: str | None

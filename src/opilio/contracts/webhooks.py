@@ -1,7 +1,7 @@
 """The bodies of the management API for webhooks, events and dead letters."""
 
 from datetime import datetime
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import msgspec
@@ -11,7 +11,6 @@ ENDPOINT_PAUSED = "webhook.endpoint.paused"
 ENDPOINT_DISABLED = "webhook.endpoint.disabled"
 WEBHOOK_TEST = "webhook.test"
 
-T = TypeVar("T")
 Url = Annotated[
     str, Meta(min_length=8, max_length=2048, description="Where events are posted: http or https.")
 ]
@@ -146,11 +145,6 @@ class DeadLetter(msgspec.Struct, kw_only=True):
     replayed_at: datetime | None
     body: str | UnsetType = UNSET
     body_encoding: Literal["utf-8", "base64"] | UnsetType = UNSET
-
-
-class Page(msgspec.Struct, Generic[T], kw_only=True):
-    items: list[T]
-    next_cursor: str | None
 
 
 class EndpointStatus(msgspec.Struct, kw_only=True):

@@ -9,10 +9,10 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.bus import Ack, Bus, Consumer, Message, Outgoing, Verdict
 from opilio.contracts.topology import DEAD_LETTER_INDEX, Topology
-from opilio.contracts.webhooks import DeadLetter, Page
-from opilio.delivery.cursor import page_of, parse_uuid
+from opilio.contracts.webhooks import DeadLetter
 from opilio.delivery.outbox.routing import UNROUTABLE_QUEUE, WEBHOOKS_QUEUE, Parcel, Route, sql
 from opilio.errors import Conflict, NotFound
+from opilio.pages import Page, page_of, read_uuid
 
 Forget: TypeAlias = Callable[[str, str], Awaitable[bool]]
 _OF_ITS_DEATH = (
@@ -40,8 +40,8 @@ class DeadLetters:
     async def page(
         self, *, limit: int = 100, cursor: str | None = None, queue: str | None = None
     ) -> Page[DeadLetter]:
-        rows = await self._fetch(before=parse_uuid(cursor), queue=queue, most=limit + 1)
-        return page_of([_dead_letter(row) for row in rows], limit, lambda letter: letter.id)
+        rows = await self._fetch(before=read_uuid(cursor), queue=queue, most=limit + 1)
+        return page_of(rows, limit, _dead_letter, lambda row: row["dead_letter_id"])
 
     async def get(self, id_: UUID) -> DeadLetter:
         rows = await self._fetch(id=id_, with_body=True)

@@ -1,6 +1,5 @@
 """Questions about posts: what people say, how they feel, what they want, what went wrong while crawling."""
 
-import base64
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,8 +20,8 @@ from opilio.contracts.analytics import (
     TrendPoint,
     Voice,
 )
-from opilio.contracts.management import Page
 from opilio.errors import Invalid
+from opilio.pages import Page, page_of, read_number, read_text, refuse_cursor, write_cursor
 
 _Q = load_queries("opilio.insights")
 BUCKETS = ("hour", "day", "week", "month")
@@ -106,7 +105,7 @@ class AnalyticsInsights:
         order: str = "time",
         limit: int = 50,
         cursor: str | None = None,
-    ) -> Page:
+    ) -> Page[Any]:
         """Posts, the newest or the weightiest first."""
         _one_of("order", order, ORDERS)
         mark, key = _read_cursor(cursor, order)
@@ -160,21 +159,19 @@ class AnalyticsInsights:
         code: str | None = None,
         limit: int = 50,
         cursor: str | None = None,
-    ) -> Page:
+    ) -> Page[Any]:
         """Single errors, the newest first."""
-        if cursor is not None and not cursor.isdigit():
-            raise Invalid("cursor", "is not one that a list has given out")
         rows = await self._ask(
             _Q.analytics_error_list,
             project_id=project_id,
             since=wanted.since,
             until=wanted.until,
             code=code,
-            before=int(cursor) if cursor else None,
+            before=read_number(cursor),
             most=limit + 1,
         )
-        next_cursor = str(rows[limit - 1]["id"]) if len(rows) > limit else None
-        return Page(items=_typed(rows[:limit], CrawlError), next_cursor=next_cursor)
+        page = page_of(rows, limit, lambda row: row, lambda row: row["id"])
+        return Page(items=_typed(page.items, CrawlError), next_cursor=page.next_cursor)
 
     async def share_of_voice(self, project_id: str, wanted: PostFilter = _ALL) -> list[Voice]:
         """Brand against competitors, keyword by keyword."""
@@ -216,15 +213,16 @@ def _one_of(field: str, value: str, allowed: Iterable[str]) -> None:
 
 def _write_cursor(order: str, mark: datetime | float, key: UUID) -> str:
     shown = mark.isoformat() if isinstance(mark, datetime) else mark
-    return base64.urlsafe_b64encode(msgspec.json.encode({order: [shown, str(key)]})).decode()
+    return write_cursor(msgspec.json.encode({order: [shown, str(key)]}).decode())
 
 
 def _read_cursor(cursor: str | None, order: str) -> tuple[Any, UUID | None]:
-    if cursor is None:
+    text = read_text(cursor)
+    if text is None:
         return None, None
     try:
-        place = msgspec.json.decode(base64.urlsafe_b64decode(cursor))
+        place = msgspec.json.decode(text)
         mark, key = place[order]
         return (datetime.fromisoformat(mark) if order == "time" else float(mark)), UUID(key)
-    except (ValueError, TypeError, KeyError, AttributeError, msgspec.DecodeError) as error:
-        raise Invalid("cursor", "is not one that this list has given out") from error
+    except (ValueError, TypeError, KeyError, AttributeError, msgspec.DecodeError):
+        refuse_cursor()

@@ -1,8 +1,7 @@
 """Questions about policies, jobs, results, hosts and bots."""
 
-import base64
 import heapq
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 from uuid import UUID
@@ -17,7 +16,6 @@ from opilio.contracts.management import (
     Host,
     Job,
     LateRow,
-    Page,
     Result,
     Stats,
     TimelineRow,
@@ -25,8 +23,9 @@ from opilio.contracts.management import (
 from opilio.contracts.policies import Policy, PolicyInput
 from opilio.crawl.politeness import Limits
 from opilio.crawl.priority import Rules
-from opilio.errors import Invalid, NotFound
+from opilio.errors import NotFound
 from opilio.insights.why import Explanation, Facts, explain
+from opilio.pages import Page, page_of, read_number, read_text, read_uuid
 
 _Q = load_queries("opilio.insights")
 _COUNT_EXACTLY = 200_000
@@ -51,11 +50,11 @@ class CrawlInsights:
         host: str | None = None,
         q: str | None = None,
         label: tuple[str, str] | None = None,
-    ) -> Page:
+    ) -> Page[Any]:
         key, value = label or (None, None)
         rows = await self._db.fetch(
             _Q.policies,
-            before=_uuid(cursor),
+            before=read_uuid(cursor),
             enabled=enabled,
             host=host,
             q=q,
@@ -63,7 +62,7 @@ class CrawlInsights:
             label_value=value,
             most=limit + 1,
         )
-        return page(rows, limit, Policy, lambda row: str(row["id"]))
+        return page_of(rows, limit, _structs(Policy), lambda row: row["id"])
 
     async def policy(self, policy_id: UUID) -> Policy:
         row = await self._db.row(_Q.policy, policy_id=policy_id)
@@ -107,13 +106,13 @@ class CrawlInsights:
 
     async def history(
         self, policy_id: UUID, *, limit: int = 50, cursor: str | None = None, field: str | None = None
-    ) -> Page:
+    ) -> Page[Any]:
         await self.policy(policy_id)
-        before = _number(cursor)
+        before = read_number(cursor)
         rows = await self._db.fetch(
             _Q.history, policy_id=policy_id, field=field, before=before, most=limit + 1
         )
-        return page(rows, limit, HistoryRow, lambda row: str(row["change_id"]))
+        return page_of(rows, limit, _structs(HistoryRow), lambda row: row["change_id"])
 
     # ── jobs ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -126,9 +125,9 @@ class CrawlInsights:
         host: str | None = None,
         policy_id: UUID | None = None,
         bot_id: str | None = None,
-    ) -> Page:
+    ) -> Page[Any]:
         params: dict[str, Any] = {
-            "before": _uuid(cursor),
+            "before": read_uuid(cursor),
             "status": status,
             "host": host,
             "policy_id": policy_id,
@@ -142,7 +141,7 @@ class CrawlInsights:
             active = [] if status in over else await session.fetch(_Q.active_jobs, **params)
             ended = [] if status in running else await session.fetch(_Q.ended_jobs, **params)
         rows = list(heapq.merge(active, ended, key=lambda row: row["id"], reverse=True))[: limit + 1]
-        return page(rows, limit, Job, lambda row: str(row["id"]))
+        return page_of(rows, limit, _structs(Job), lambda row: row["id"])
 
     async def job(self, job_id: UUID) -> Job:
         row = await self._db.row(_Q.job, job_id=job_id)
@@ -174,13 +173,15 @@ class CrawlInsights:
         cursor: str | None = None,
         url: str | None = None,
         policy_id: UUID | None = None,
-    ) -> Page:
+    ) -> Page[Any]:
         policy_ids = None if policy_id is None else [policy_id]
         if url is not None:
             found = {row["policy_id"] for row in await self._db.fetch(_Q.policy_ids_of_url, url=url)}
             policy_ids = [i for i in found if policy_id in (None, i)]
-        rows = await self._db.fetch(_Q.results, before=_uuid(cursor), policy_ids=policy_ids, most=limit + 1)
-        return page(rows, limit, Result, lambda row: str(row["id"]))
+        rows = await self._db.fetch(
+            _Q.results, before=read_uuid(cursor), policy_ids=policy_ids, most=limit + 1
+        )
+        return page_of(rows, limit, _structs(Result), lambda row: row["id"])
 
     async def result(self, result_id: UUID, read_page: Callable[[str], Any]) -> FullResult:
         row = await self._db.row(_Q.result, result_id=result_id)
@@ -194,10 +195,9 @@ class CrawlInsights:
 
     # ── hosts, bots ──────────────────────────────────────────────────────────────────────────────
 
-    async def hosts(self, *, limit: int = 50, cursor: str | None = None) -> Page:
-        rows = await self._db.fetch(_Q.hosts, after=_text(cursor), host=None, most=limit + 1)
-        hosts = [self._host(row) for row in rows[:limit]]
-        return Page(items=hosts, next_cursor=_cursor(hosts[-1].host) if len(rows) > limit else None)
+    async def hosts(self, *, limit: int = 50, cursor: str | None = None) -> Page[Any]:
+        rows = await self._db.fetch(_Q.hosts, after=read_text(cursor), host=None, most=limit + 1)
+        return page_of(rows, limit, self._host, lambda row: row["host"])
 
     async def host(self, name: str) -> Host:
         row = await self._db.row(_Q.hosts, after=None, host=name, most=1)
@@ -217,9 +217,9 @@ class CrawlInsights:
             **fields,
         )
 
-    async def bots(self, *, limit: int = 50, cursor: str | None = None) -> Page:
-        rows = await self._db.fetch(_Q.bots, after=_text(cursor), most=limit + 1)
-        return page(rows, limit, BotInfo, lambda row: row["bot_id"])
+    async def bots(self, *, limit: int = 50, cursor: str | None = None) -> Page[Any]:
+        rows = await self._db.fetch(_Q.bots, after=read_text(cursor), most=limit + 1)
+        return page_of(rows, limit, _structs(BotInfo), lambda row: row["bot_id"])
 
     # ── figures ──────────────────────────────────────────────────────────────────────────────────
 
@@ -269,43 +269,7 @@ class CrawlInsights:
         return {row["queue"]: row["depth"] for row in await self._db.fetch(_Q.queue_depths)}
 
 
-# ── cursors: opaque, and stable while rows come and go ───────────────────────────────────────────
-
-
-def page(rows: Sequence[Row], limit: int, kind: type[T], key: Callable[[Row], str]) -> Page:
-    """`limit` rows and, if there was one more, the cursor that goes on behind them."""
+def _structs(kind: type[T]) -> Callable[[Row], T]:
+    """Makes a struct of the columns that it names."""
     names = kind.__struct_fields__
-    items = [kind(**{name: row[name] for name in names}) for row in rows[:limit]]
-    return Page(items=items, next_cursor=_cursor(key(rows[limit - 1])) if len(rows) > limit else None)
-
-
-def _cursor(value: str) -> str:
-    return base64.urlsafe_b64encode(value.encode()).decode().rstrip("=")
-
-
-def _text(cursor: str | None) -> str | None:
-    if cursor is None:
-        return None
-    try:
-        return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
-    except ValueError:  # not ASCII, not base64, or not text
-        raise Invalid("cursor", "is not a cursor that this list gave out") from None
-
-
-def _uuid(cursor: str | None) -> UUID | None:
-    text = _text(cursor)
-    if text is None:
-        return None
-    try:
-        return UUID(text)
-    except ValueError:
-        raise Invalid("cursor", "is not a cursor that this list gave out") from None
-
-
-def _number(cursor: str | None) -> int | None:
-    text = _text(cursor)
-    if text is None:
-        return None
-    if not text.isdigit() or len(text) > 18:
-        raise Invalid("cursor", "is not a cursor that this list gave out")
-    return int(text)
+    return lambda row: kind(**{name: row[name] for name in names})

@@ -1,6 +1,5 @@
 """Questions about keyword projects; the live state is asked of the collector itself."""
 
-import base64
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,9 +7,9 @@ import msgspec
 
 from opilio.adapters.postgres import Database, Row, load_queries
 from opilio.collector import tally as counting
-from opilio.contracts.management import Page
 from opilio.contracts.projects import Project, ProjectState, ProjectWarning, TaskRow
-from opilio.errors import Invalid, NotFound
+from opilio.errors import NotFound
+from opilio.pages import Page, page_of, read_text
 
 _Q = load_queries("opilio.insights")
 _MOST_WARNINGS = 500
@@ -22,11 +21,10 @@ class ProjectInsights:
 
     async def projects(
         self, *, limit: int = 50, cursor: str | None = None, status: str | None = None, q: str | None = None
-    ) -> Page:
+    ) -> Page[Any]:
         """Projects, newest first; `progress` is at most a moment old."""
-        rows = await self._db.fetch(_Q.projects, before=_decoded(cursor), status=status, q=q, most=limit + 1)
-        more = _encoded(rows[limit - 1]["project_id"]) if len(rows) > limit else None
-        return Page(items=[_project(row) for row in rows[:limit]], next_cursor=more)
+        rows = await self._db.fetch(_Q.projects, before=read_text(cursor), status=status, q=q, most=limit + 1)
+        return page_of(rows, limit, _project, lambda row: row["project_id"])
 
     async def project(self, project_id: str) -> Project:
         """One project with its warnings."""
@@ -40,11 +38,11 @@ class ProjectInsights:
 
     async def tasks(
         self, project_id: str, *, limit: int = 50, cursor: str | None = None, status: str | None = None
-    ) -> Page:
+    ) -> Page[Any]:
         """The tasks of a project, by job and platform."""
         if await self._db.row(_Q.one_project, project_id=project_id) is None:
             raise NotFound(f"there is no project {project_id}")
-        job_id, _, platform = (_decoded(cursor) or "").rpartition("/")
+        job_id, _, platform = (read_text(cursor) or "").rpartition("/")
         rows = await self._db.fetch(
             _Q.project_tasks,
             project_id=project_id,
@@ -53,9 +51,9 @@ class ProjectInsights:
             after_platform=platform,
             most=limit + 1,
         )
-        last = rows[limit - 1] if len(rows) > limit else None
-        more = None if last is None else _encoded(f"{last['job_id']}/{last['platform']}")
-        return Page(items=[TaskRow(**row) for row in rows[:limit]], next_cursor=more)
+        return page_of(
+            rows, limit, lambda row: TaskRow(**row), lambda row: f"{row['job_id']}/{row['platform']}"
+        )
 
     async def keywords_of(self, job_ids: Sequence[str]) -> dict[str, str]:
         """The keyword that each of some jobs looks for."""
@@ -72,19 +70,3 @@ def _project(row: Row) -> Project:
     at, state = fields.pop("at"), msgspec.convert(fields.pop("snapshot"), ProjectState)
     told = counting.progress(row["project_id"], state, row["finished_at"] or at)
     return Project(**fields, progress=told)
-
-
-def _encoded(key: str) -> str:
-    return base64.urlsafe_b64encode(key.encode()).decode().rstrip("=")
-
-
-def _decoded(cursor: str | None) -> str | None:
-    if cursor is None:
-        return None
-    try:
-        key = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
-    except ValueError:
-        raise Invalid("cursor", "is not a cursor that this list gave out") from None
-    if "\0" in key:
-        raise Invalid("cursor", "is not a cursor that this list gave out")
-    return key

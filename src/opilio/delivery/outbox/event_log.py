@@ -9,11 +9,11 @@ from uuid import UUID
 import msgspec
 
 from opilio.adapters.postgres import Database, Row
-from opilio.contracts.webhooks import Event, Page
-from opilio.delivery.cursor import page_of, parse_number
+from opilio.contracts.webhooks import Event
 from opilio.delivery.outbox.routing import sql
 from opilio.delivery.webhooks import filters
 from opilio.errors import NotFound
+from opilio.pages import Page, page_of, read_number
 
 CHANNEL = "opilio_events"
 # Relays commit side by side, so an older event can appear after a newer one: the tail looks back this far.
@@ -36,13 +36,13 @@ class Events:
     ) -> Page[Event]:
         rows = await self._db.fetch(
             sql.list_events,
-            before=parse_number(cursor),
+            before=read_number(cursor),
             type_regex=filters.to_regex(filters.checked(types)) if types else None,
             subject=subject,
             since=since,
             most=limit + 1,
         )
-        return page_of([_event(row) for row in rows], limit, lambda event: event.seq)
+        return page_of(rows, limit, _event, lambda row: row["seq"])
 
     async def get(self, event_id: UUID) -> Event:
         row = await self._db.row(sql.find_event, event_id=event_id)

@@ -15,20 +15,19 @@ from opilio.contracts.webhooks import (
     Endpoint,
     EndpointCreate,
     EndpointPatch,
-    Page,
     ReplayAnswer,
     ReplayRequest,
     SecretRotation,
     TestAnswer,
     WebhookTest,
 )
-from opilio.delivery.cursor import page_of, parse_uuid
 from opilio.delivery.outbox.envelope import envelope
 from opilio.delivery.outbox.routing import sql
 from opilio.delivery.webhooks import address, filters, signature
 from opilio.delivery.webhooks.health import Meaning
 from opilio.errors import Invalid, NotFound
 from opilio.net.allowed_addresses import PUBLIC_ONLY, AllowList
+from opilio.pages import Page, page_of, read_uuid
 
 # What a paused endpoint missed is looked for from a little earlier: clocks of several processes meet here.
 _MARGIN = timedelta(minutes=1)
@@ -71,9 +70,9 @@ class Webhooks:
 
     async def page(self, *, limit: int = 100, cursor: str | None = None) -> Page[Endpoint]:
         rows = await self._db.fetch(
-            sql.list_endpoints, endpoint_id=None, before=parse_uuid(cursor), most=limit + 1
+            sql.list_endpoints, endpoint_id=None, before=read_uuid(cursor), most=limit + 1
         )
-        return page_of([_endpoint(row) for row in rows], limit, lambda endpoint: endpoint.id)
+        return page_of(rows, limit, _endpoint, lambda row: row["endpoint_id"])
 
     async def get(self, endpoint_id: UUID) -> Endpoint:
         row = await self._db.row(sql.list_endpoints, endpoint_id=endpoint_id, before=None, most=1)
@@ -151,11 +150,11 @@ class Webhooks:
         rows = await self._db.fetch(
             sql.list_attempts,
             endpoint_id=endpoint_id,
-            before=parse_uuid(cursor),
+            before=read_uuid(cursor),
             webhook_id=webhook_id,
             most=limit + 1,
         )
-        return page_of([_attempt(row) for row in rows], limit, lambda attempt: attempt.id)
+        return page_of(rows, limit, _attempt, lambda row: row["attempt_id"])
 
     async def replay(self, endpoint_id: UUID, request: ReplayRequest) -> ReplayAnswer:
         """Sends again what was sent, or would have been; every webhook keeps its `webhook-id`."""

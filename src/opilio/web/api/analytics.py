@@ -22,9 +22,9 @@ from opilio.contracts.analytics import (
     TrendPoint,
     Voice,
 )
-from opilio.contracts.management import Page
 from opilio.insights.analytics import PostFilter
 from opilio.insights.export import CSV, FORMATS, PARQUET
+from opilio.pages import Page
 from opilio.web.routes import Call, Handler, Registry
 
 ANALYTICS = Registry()
@@ -87,7 +87,7 @@ def _get(path: str, summary: str, **about: Any) -> Callable[[Handler], Handler]:
     return ANALYTICS.add("GET", f"{_PATH}/{path}", "read", summary, tag="analytics", **about)
 
 
-def _whole(items: list[Any]) -> Page:
+def _whole(items: list[Any]) -> Page[Any]:
     """A list that has no further pages."""
     return Page(items=items, next_cursor=None)
 

@@ -5,6 +5,7 @@ from datetime import datetime
 import msgspec
 
 from opilio.adapters.postgres import Database, Session, load_queries
+from opilio.adapters.postgres.partitions import Partitions
 from opilio.analytics.batch import BatchRows, Counts
 from opilio.analytics.message import Inbound
 from opilio.contracts.collector import ANALYTICS_RESULT, ANALYZE_RESULT, AnalyzeResult
@@ -20,6 +21,10 @@ class BatchStore:
     def __init__(self, database: Database, *, exchange: str = RESULTS) -> None:
         self._db = database
         self._exchange = exchange
+        self._months = [
+            Partitions(database, table, "month")
+            for table in ("post_analytics", "post_comments", "crawl_errors")
+        ]
 
     async def is_done(self, inbound: Inbound) -> bool:
         """Asked first, so that a batch that comes again is not even fetched."""
@@ -55,11 +60,15 @@ class BatchStore:
         return await self._db.transact(work)
 
     async def prepare_months(self, now: datetime) -> None:
-        await self._db.fetch(sql.prepare_months, now=now)
+        for partitions in self._months:
+            await partitions.prepare(now, ahead=2)
 
     async def forget(self, before: datetime) -> int:
         """Drops the months that ended before a time; answers how many partitions went."""
-        return int(await self._db.value(sql.forget, before=before))
+        dropped = [len(await partitions.drop_before(before)) for partitions in self._months]
+        await self._db.execute(sql.delete_old_identities, before=before)
+        await self._db.execute(sql.delete_old_batches, before=before)
+        return sum(dropped)
 
     async def _claim(
         self, session: Session, inbound: Inbound, counts: Counts, now: datetime, *, status: str = "done"

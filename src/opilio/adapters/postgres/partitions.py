@@ -6,17 +6,15 @@ again; a partition that stays in use is left for the next round.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
-from typing import Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 import asyncpg
 import structlog
 
-from opilio.adapters.postgres.pool import Database, Session
+from opilio.adapters.postgres.pool import Database
 from opilio.adapters.postgres.queries import Statement, parse_statement
 
-T = TypeVar("T")
 Unit: TypeAlias = Literal["day", "month"]
 LOCK_TIMEOUT = timedelta(milliseconds=200)
 TRIES, BETWEEN_TRIES = 5, timedelta(seconds=1)
@@ -64,25 +62,21 @@ class Partitions:
         """Makes the partitions that hold `now` and the next `ahead` units; answers how many were made."""
         made = 0
         for step in range(ahead + 1):
-            at = now + step * _STEP[self._unit]
-            if await self._db.value(_EXISTS, table=self._table, unit=self._unit, at=at):
-                continue
-            made += await self._step(
-                lambda session, at=at: session.execute(  # type: ignore[misc]
-                    _PREPARE, table=self._table, unit=self._unit, at=at
-                )
-            ) or 0
+            place = {"table": self._table, "unit": self._unit, "at": now + step * _STEP[self._unit]}
+            if not await self._db.value(_EXISTS, **place):
+                made += await self._run(_PREPARE, **place)
         return made
 
     async def drop_before(self, before: datetime) -> list[str]:
         """Drops the partitions that ended before a time, and older rows that never had one; names what went."""
         rows = await self._db.fetch(_LIST, table=self._table)
-        dropped = []
-        for name in [row["name"] for row in rows if row["ends_at"] is not None and row["ends_at"] <= before]:
-            # A name cannot be a parameter; this one comes from the catalogue, quoted.
-            drop = Statement("drop_partition", f'drop table if exists "{name}"', ())
-            if await self._step(lambda session, drop=drop: session.execute(drop)) is not None:  # type: ignore[misc]
-                dropped.append(name)
+        old = [row["name"] for row in rows if row["ends_at"] is not None and row["ends_at"] <= before]
+        # A name cannot be a parameter; these come from the catalogue, quoted.
+        dropped = [
+            name
+            for name in old
+            if await self._run(Statement("drop_partition", f'drop table if exists "{name}"', ()))
+        ]
         await self._delete_strays(before)
         return dropped
 
@@ -91,22 +85,24 @@ class Partitions:
         other = f'"{self._table}_other"'
         delete = Statement(
             "delete_strays",
-            f'delete from {other} where ctid in (select ctid from {other} where "{column}" < $1 limit {_MOST_ROWS})',  # noqa: S608 - names from the catalogue
+            f'delete from {other} where ctid in (select ctid from {other} where "{column}" < $1 limit {_MOST_ROWS})',
             ("before",),
         )
-        while await self._db.execute(delete, before=before) == _MOST_ROWS:
-            await asyncio.sleep(0)
+        more = True
+        while more:
+            more = await self._db.execute(delete, before=before) == _MOST_ROWS
 
-    async def _step(self, work: Callable[[Session], Awaitable[T]]) -> T | None:
-        """Runs one step in its own transaction; None when the table stayed in use."""
+    async def _run(self, statement: Statement, **params: Any) -> bool:
+        """Runs one step in its own transaction; False when the table stayed in use."""
         for attempt in range(1, TRIES + 1):
             try:
                 async with self._db.transaction() as session:
                     milliseconds = int(self._lock_timeout.total_seconds() * 1000)
                     await session.connection.execute(f"set local lock_timeout = {milliseconds}")
-                    return await work(session)
+                    await session.execute(statement, **params)
+                    return True
             except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
                 if attempt < TRIES:
                     await asyncio.sleep(self._between_tries.total_seconds())
         _log.warning("partitions.busy", table=self._table, tries=TRIES, remedy="it is tried again next round")
-        return None
+        return False

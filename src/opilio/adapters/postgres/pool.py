@@ -147,6 +147,18 @@ class Database:
         async with self.session() as session:
             return await session.execute(statement, **params)
 
+    @asynccontextmanager
+    async def try_lock(self, name: str) -> AsyncIterator[bool]:
+        """Holds a lock by name among all processes; False while another one has it."""
+        async with self._main.acquire() as connection:
+            if not await connection.fetchval("select pg_try_advisory_lock(hashtext($1))", name):
+                yield False
+                return
+            try:
+                yield True
+            finally:
+                await connection.fetchval("select pg_advisory_unlock(hashtext($1))", name)
+
     async def notify(self, channel: str, payload: str = "") -> None:
         async with self._main.acquire() as connection:
             await connection.execute("select pg_notify($1, $2)", channel, payload)

@@ -125,11 +125,11 @@ select :type, project_id, data, :now from risen;
 insert into outbox (type, subject, data, occurred_at, exchange, routing_key, correlation_id)
 values (:type, :project_id, :data, :now, :exchange, :routing_key, :job_id);
 
--- name: prepare_months
--- The partitions of this month and the next ones.
-select opilio_partition(parent, 'month', :now::timestamptz + n * interval '1 month')
-from unnest(array['post_analytics', 'post_comments', 'crawl_errors']) parent, generate_series(0, 2) n;
+-- name: delete_old_identities
+-- Identities of posts whose month was dropped.
+delete from post_identity i
+where i.stored_at < date_trunc('month', :before::timestamptz, 'UTC')
+  and not exists (select from post_analytics p where p.post_key = i.post_key and p.stored_at = i.stored_at);
 
--- name: forget
--- Drops what ended before a time, by the month.
-select analytics_forget(:before);
+-- name: delete_old_batches
+delete from analysed_batch where processed_at < :before;

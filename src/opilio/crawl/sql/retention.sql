@@ -1,14 +1,3 @@
--- name: prepare_partition
--- The partition that holds a moment, made ahead of time.
-select opilio_partition(:parent::text, :unit::text, :at::timestamptz);
-
--- name: partitions
--- The partitions of a history table with the end of what they hold.
-select c.relname::text as name, (regexp_match(pg_get_expr(c.relpartbound, c.oid), 'TO \(''([^'']+)''\)'))[1]::timestamptz as ends_at
-from pg_inherits i join pg_class c on c.oid = i.inhrelid
-where i.inhparent = (:parent::text)::regclass
-order by 2 nulls last;
-
 -- name: drop_late
 -- Late results past their age.
 delete from late_result where received_at < :before::timestamptz;

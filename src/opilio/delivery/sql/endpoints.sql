@@ -137,12 +137,3 @@ select :endpoint_id, c.subject, c.webhook_id, c.type, 'replay', c.body, 'pending
        :now, :now
 from chosen c
 order by c.delivery_id;
-
--- name: reopen_gate
--- Whoever sends again by hand takes the endpoint to be well: what waits is tried now, whatever failed before.
-with opened as (
-  update webhook_gate set due_at = least(due_at, :now), closed_until = '-infinity'
-  where endpoint_id = :endpoint_id
-  returning 1
-)
-select pg_notify('opilio_webhooks', '') from (select count(*) from opened) done;

@@ -45,9 +45,6 @@ order by l.endpoint_id, d.next_at, d.delivery_id;
 select extract(epoch from min(greatest(open_at, leased_until)) - coalesce(:now::timestamptz, clock_timestamp()))::double precision
 from webhook_gate where active and open_at < 'infinity' and host <> all(:full_hosts::text[]);
 
--- name: lock_gates
-select endpoint_id from webhook_gate where endpoint_id = any(:endpoint_ids::uuid[]) order by endpoint_id for update;
-
 -- name: settle_deliveries
 -- Keeps every attempt, moves its delivery on, and puts what is given up among the dead letters. A delivery that was
 -- superseded while it was under way ends as such, unless it arrived.

@@ -1,0 +1,33 @@
+-- name: list_dead_letters
+-- Dead letters that nobody has sent again, newest first; one of them when an id is given.
+select dead_letter_id, queue, source, reason, exchange, routing_key, message_id, correlation_id, headers, dead_at,
+       replayed_at, delivery_id, octet_length(body) as size, case when :with_body then body end as body
+from dead_letter
+where (:id::uuid is not null or replayed_at is null)
+  and (:id::uuid is null or dead_letter_id = :id::uuid)
+  and (:before::uuid is null or dead_letter_id < :before::uuid)
+  and (:queue::text is null or queue = :queue::text)
+order by dead_letter_id desc
+limit :most;
+
+-- name: claim_dead_letter
+-- Marks a dead letter as sent again; a second one finds it gone.
+update dead_letter set replayed_at = now()
+where dead_letter_id = :id and replayed_at is null
+returning dead_letter_id, queue, source, exchange, routing_key, message_id, correlation_id, headers, body, delivery_id;
+
+-- name: next_seq
+select nextval(pg_get_serial_sequence('outbox', 'seq'));
+
+-- name: revive_delivery
+-- A webhook that was given up is sent again, with the bytes that were kept. The gate is locked by the caller.
+insert into webhook_delivery (endpoint_id, subject, webhook_id, type, cause, body, state, head, next_at, created_at)
+select :endpoint_id, :subject, :webhook_id, :type, 'replay', :body, 'pending',
+       not exists (select 1 from webhook_delivery d where d.endpoint_id = :endpoint_id and d.subject = :subject and d.head),
+       :now, :now;
+
+-- name: index_dead_letter
+-- Keeps a dead letter that arrived by the broker; the same one again changes nothing.
+insert into dead_letter (dead_letter_id, queue, source, reason, exchange, routing_key, message_id, correlation_id, headers, body, dead_at)
+values (:id, :queue, :source, :reason, :exchange, :routing_key, :message_id, :correlation_id, :headers, :body, now())
+on conflict do nothing;

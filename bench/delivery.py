@@ -21,7 +21,7 @@ from opilio.contracts.topology import EVENTS, topology
 from opilio.delivery.outbox.publish import Publisher
 from opilio.delivery.outbox.relay import Relay
 from opilio.delivery.outbox.routing import to_broker
-from opilio.delivery.webhooks.client import Post
+from opilio.delivery.webhooks.client import WebhookClient
 from opilio.delivery.webhooks.sender import Sender
 from opilio.net.allowed_addresses import parse_allow
 
@@ -198,9 +198,9 @@ async def webhook_rate(database) -> tuple[float, int, float, float]:
         await _execute(database, "analyze")
         await _execute(database, _FILL, 2)
         await Relay(database, to_broker).run_once()
-        async with Post(parse_allow("127.0.0.0/8")) as post:
+        async with WebhookClient(parse_allow("127.0.0.0/8")) as client:
             began, cpu = time.perf_counter(), time.process_time()
-            sending = asyncio.create_task(Sender(database, post).run())
+            sending = asyncio.create_task(Sender(database, client).run())
             alive = ENDPOINTS * 2 * (HOSTS - 1) // HOSTS
             while (sent := await _delivered(database)) < alive and time.perf_counter() - began < 120:
                 await asyncio.sleep(0.1)

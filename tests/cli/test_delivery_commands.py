@@ -161,9 +161,9 @@ class TestEvents:
 class TestDeadLetters:
     @pytest.fixture
     def letter(self, database_url) -> str:
-        return asyncio.run(self._bury(database_url))
+        return asyncio.run(self._dead_letter_unroutable(database_url))
 
-    async def _bury(self, database_url: str) -> str:
+    async def _dead_letter_unroutable(self, database_url: str) -> str:
         connection = await asyncpg.connect(database_url)
         try:
             return str(

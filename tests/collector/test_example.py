@@ -17,8 +17,8 @@ from opilio.collector.collector import open_projects
 from opilio.collector.config import Config
 from opilio.contracts.projects import ProjectInput
 from opilio.contracts.topology import RESULTS, topology
-from opilio.delivery.progress import ProgressRelease, ProgressReports
-from opilio.delivery.webhooks.client import Post
+from opilio.delivery.progress import ProgressReports, ProgressThrottle
+from opilio.delivery.webhooks.client import WebhookClient
 from opilio.delivery.webhooks.sender import Sender
 from opilio.errors import Unavailable
 from opilio.net.allowed_addresses import parse_allow
@@ -50,10 +50,10 @@ FINAL = {
 @asynccontextmanager
 async def webhooks(database):
     """Delivery at work, and an application that receives."""
-    async with Receiver() as app, Post(ANYWHERE) as post:
+    async with Receiver() as app, WebhookClient(ANYWHERE) as client:
         works = [
-            asyncio.create_task(ProgressRelease(database).loop().run()),
-            asyncio.create_task(Sender(database, post).run()),
+            asyncio.create_task(ProgressThrottle(database).loop().run()),
+            asyncio.create_task(Sender(database, client).run()),
         ]
         yield app
         for work in works:

@@ -14,7 +14,9 @@ from tests.delivery.receiver import Receiver
 
 async def test_replay_a_webhook(admin: Page, opilio: Opilio, bot: Bot) -> None:
     async with Receiver() as receiver, listening(opilio):
-        endpoint = await opilio.webhooks.create(EndpointCreate(url=receiver.url(), events=["crawl.job.*"]))
+        endpoint = await opilio.webhooks.create(
+            EndpointCreate(url=receiver.url(), events=["crawl.job.*"]), actor="tests"
+        )
         policy_id = await add_policy(opilio, "https://a.example/1")
         await opilio.operator_actions.run_now(policy_id, "test")
         [job] = await bot.pull()

@@ -11,7 +11,7 @@ from opilio.contracts.webhooks import EndpointCreate
 from opilio.crawl.politeness import Limits
 from opilio.delivery.outbox.relay import Relay
 from opilio.delivery.outbox.routing import to_broker
-from opilio.delivery.webhooks.client import Post
+from opilio.delivery.webhooks.client import WebhookClient
 from opilio.delivery.webhooks.sender import Sender
 from opilio.insights.rollup import Rollup
 from opilio.loop import drain
@@ -68,17 +68,20 @@ async def fill(opilio: Opilio, site: str) -> dict[str, Any]:
 
 async def _deliver(opilio: Opilio) -> None:
     """Events go out to a receiver that is well, and to one that has troubles."""
-    async with Receiver() as receiver, Post(parse_allow("true")) as post:
-        await opilio.webhooks.create(EndpointCreate(url=receiver.url("/bad"), events=["crawl.job.failed"]))
+    async with Receiver() as receiver, WebhookClient(parse_allow("true")) as client:
+        await opilio.webhooks.create(
+            EndpointCreate(url=receiver.url("/bad"), events=["crawl.job.failed"]), actor="tests"
+        )
         await opilio.webhooks.create(
             EndpointCreate(
                 url=receiver.url("/prices"), events=["crawl.job.*"], description="the shop's price table"
-            )
+            ),
+            actor="tests",
         )
         receiver.usual = lambda got: Reply(500 if got.path == "/bad" else 200)
         relay = Relay(opilio.database, to_broker)
         await drain(relay.run_once)
-        sender = Sender(opilio.database, post)
+        sender = Sender(opilio.database, client)
         await drain(sender.run_once)
 
 

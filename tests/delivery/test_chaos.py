@@ -19,7 +19,7 @@ from opilio.bus import Ack, Message
 from opilio.contracts.topology import RESULTS, RESULTS_QUEUE, topology
 from opilio.delivery.outbox.relay import Relay
 from opilio.delivery.outbox.routing import to_broker
-from opilio.delivery.webhooks.client import Post
+from opilio.delivery.webhooks.client import WebhookClient
 from opilio.delivery.webhooks.sender import Sender
 from opilio.errors import Unavailable
 from tests.delivery.receiver import Receiver, Reply
@@ -87,12 +87,12 @@ async def test_kill_9_broker_restart_and_lost_replies_lose_nothing(db, database_
     bus = await RabbitBus.connect(own_rabbitmq.url, topology())
     await bus.close()
     collecting = asyncio.create_task(_collect(own_rabbitmq.url, "application", consumed))
-    async with Receiver() as receiver, Post(ANYWHERE) as post:
+    async with Receiver() as receiver, WebhookClient(ANYWHERE) as client:
         # One answer in forty is lost after the request was taken, one in forty is an error.
         receiver.usual = lambda _got: seed.choices(
             [Reply(), Reply(cut=True), Reply(500)], weights=[38, 1, 1]
         )[0]
-        world = World(db, post)
+        world = World(db, client)
         await world.subscribe(receiver.url(), ["crawl.*"], max_concurrent=4)
         process = Process(database_url, own_rabbitmq.url)
         process.start()
@@ -152,8 +152,8 @@ async def test_a_bus_goes_on_by_itself_when_its_broker_comes_back(own_rabbitmq):
 
 
 async def test_a_receiver_that_is_down_for_an_hour_gets_everything_in_order(db):
-    async with Receiver() as receiver, Post(ANYWHERE, limit=timedelta(seconds=1)) as post:
-        world = World(db, post)
+    async with Receiver() as receiver, WebhookClient(ANYWHERE, limit=timedelta(seconds=1)) as client:
+        world = World(db, client)
         await world.subscribe(receiver.url(), max_concurrent=3)
         attempts: list[tuple[str, bytes]] = []
         down = True
@@ -182,8 +182,8 @@ async def test_a_receiver_that_is_down_for_an_hour_gets_everything_in_order(db):
 
 
 async def test_a_reply_that_is_lost_means_the_same_again_and_nothing_else(db):
-    async with Receiver() as receiver, Post(ANYWHERE) as post:
-        world = World(db, post)
+    async with Receiver() as receiver, WebhookClient(ANYWHERE) as client:
+        world = World(db, client)
         await world.subscribe(receiver.url(), max_concurrent=1)
         receiver.replies.append(Reply(cut=True))
         await world.emit_many([("s", "crawl.job.completed", {"n": n}) for n in range(3)])
@@ -197,14 +197,14 @@ async def test_one_dead_host_does_not_delay_the_others(db):
     """Half the endpoints are at a host that takes connections and never answers."""
     silent = await asyncio.start_server(lambda reader, _writer: reader.read(), "127.0.0.1", 0)
     dead = f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}"
-    async with Receiver() as receiver, Post(ANYWHERE, limit=timedelta(seconds=5)) as post:
-        world = World(db, post)
+    async with Receiver() as receiver, WebhookClient(ANYWHERE, limit=timedelta(seconds=5)) as client:
+        world = World(db, client)
         for number in range(60):
             await world.subscribe(f"{dead}/{number}")
             await world.subscribe(receiver.url(f"/{number}"))
         await world.emit(n=1)
         await world.relay_all()
-        sender = asyncio.create_task(Sender(db, post, at_once=40, host_at_once=16).run())
+        sender = asyncio.create_task(Sender(db, client, at_once=40, host_at_once=16).run())
         got = await receiver.arrived(60, seconds=4)  # sooner than a single one of the dead gives up
         assert len(got) == 60
         sender.cancel()
@@ -215,11 +215,11 @@ async def test_one_dead_host_does_not_delay_the_others(db):
 async def test_many_senders_and_relays_at_once_keep_every_endpoint_in_order(db):
     """They meet at the same gates; one answer in thirty is an error."""
     seed = random.Random(3)
-    async with Receiver() as receiver, Post(ANYWHERE) as post:
+    async with Receiver() as receiver, WebhookClient(ANYWHERE) as client:
         receiver.usual = lambda _got: Reply(500) if seed.random() < 1 / 30 else Reply()
-        world = World(db, post)
+        world = World(db, client)
         endpoints = [await world.subscribe(receiver.url(f"/{number}")) for number in range(8)]
-        workers = [Sender(db, post, at_once=10, most_of_one=4).run() for _ in range(3)]
+        workers = [Sender(db, client, at_once=10, most_of_one=4).run() for _ in range(3)]
         workers += [Relay(db, to_broker, batch=7).loop().run() for _ in range(2)]
         tasks = [asyncio.create_task(worker) for worker in workers]
         for batch in range(6):

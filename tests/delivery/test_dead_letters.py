@@ -11,7 +11,7 @@ from opilio.bus import Ack, Bus, DeadLetter, Message
 from opilio.contracts.topology import RESULTS_QUEUE, topology
 from opilio.delivery.dead_letters import DeadLetterIndex, DeadLetters
 from opilio.delivery.outbox.publish import Publisher
-from opilio.delivery.webhooks.client import Post
+from opilio.delivery.webhooks.client import WebhookClient
 from opilio.errors import Conflict, NotFound
 from opilio.runtime.bootstrap import open_bus, wire
 from tests.delivery.receiver import Receiver, Reply
@@ -69,7 +69,7 @@ async def test_a_dead_letter_is_listed_shown_and_sent_again(role, db):
     shown = await role.dead_letters.get(letter.id)
     assert (shown.body, shown.body_encoding) == ("//4=", "base64")
     verdict = Ack()
-    replayed = await role.dead_letters.replay(letter.id)
+    replayed = await role.dead_letters.replay(letter.id, actor="tests")
     assert replayed.replayed_at is not None
     if isinstance(role.bus, RabbitBus):
         assert await Publisher(db, role.bus).run_once() == {"published": 1}
@@ -81,15 +81,15 @@ async def test_a_dead_letter_is_listed_shown_and_sent_again(role, db):
     assert "x-reason" not in again.headers
     assert (await role.dead_letters.page()).items == []
     with pytest.raises(Conflict):
-        await role.dead_letters.replay(letter.id)
+        await role.dead_letters.replay(letter.id, actor="tests")
     with pytest.raises(NotFound):
         await role.dead_letters.get(UUID(int=1))
 
 
 async def test_a_webhook_that_was_given_up_is_sent_again_with_its_id(settings, db):
     role = wire(settings, db)
-    async with Receiver() as receiver, Post(ANYWHERE) as post:
-        world = World(db, post)
+    async with Receiver() as receiver, WebhookClient(ANYWHERE) as client:
+        world = World(db, client)
         await world.subscribe(receiver.url())
         receiver.usual = Reply(422, body=b"no")
         await world.emit(n=1)
@@ -100,7 +100,7 @@ async def test_a_webhook_that_was_given_up_is_sent_again_with_its_id(settings, d
         receiver.usual = Reply()
         [letter] = found.items
         assert letter.queue == "webhooks.dlq"
-        await role.dead_letters.replay(letter.id)
+        await role.dead_letters.replay(letter.id, actor="tests")
         await world.pass_(seconds=0)
         assert receiver.got[-1].id == receiver.got[0].id == letter.message_id
         assert receiver.got[-1].body == receiver.got[0].body

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from opilio.delivery.webhooks.client import Post
+from opilio.delivery.webhooks.client import WebhookClient
 from tests.components.servers import free_port
 from tests.delivery.world import ANYWHERE, World
 
@@ -14,8 +14,8 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "webhook_receiver.py"
 
 async def test_the_example_verifies_what_is_sent(db):
     port = free_port()
-    async with Post(ANYWHERE) as post:
-        world = World(db, post)
+    async with WebhookClient(ANYWHERE) as client:
+        world = World(db, client)
         endpoint = await world.subscribe(f"http://127.0.0.1:{port}/")
         process = subprocess.Popen(
             [sys.executable, str(EXAMPLE), endpoint.secret, str(port)],
@@ -24,7 +24,7 @@ async def test_the_example_verifies_what_is_sent(db):
         )
         try:
             async with asyncio.timeout(20):
-                while not (await world.webhooks.test(endpoint.id)).delivered:
+                while not (await world.webhooks.test(endpoint.id, actor="tests")).delivered:
                     await asyncio.sleep(0.1)
             line = process.stdout.readline().decode()
         finally:
@@ -37,15 +37,15 @@ async def test_the_example_refuses_what_somebody_else_signed(db):
     from opilio.delivery.webhooks.signature import new_secret
 
     port = free_port()
-    async with Post(ANYWHERE) as post:
-        world = World(db, post)
+    async with WebhookClient(ANYWHERE) as client:
+        world = World(db, client)
         endpoint = await world.subscribe(f"http://127.0.0.1:{port}/")
         process = subprocess.Popen(
             [sys.executable, str(EXAMPLE), new_secret(), str(port)], stderr=subprocess.DEVNULL
         )
         try:
             async with asyncio.timeout(20):
-                while (answer := await world.webhooks.test(endpoint.id)).status is None:
+                while (answer := await world.webhooks.test(endpoint.id, actor="tests")).status is None:
                     await asyncio.sleep(0.1)
         finally:
             process.kill()

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from opilio.contracts.webhooks import ReplayRequest
-from opilio.delivery.progress import ProgressRelease, ProgressReports
-from opilio.delivery.webhooks.client import Post
+from opilio.delivery.progress import ProgressReports, ProgressThrottle
+from opilio.delivery.webhooks.client import WebhookClient
 from opilio.errors import Invalid
 from opilio.loop import drain
 from tests.delivery.receiver import Receiver, Reply
@@ -15,10 +15,10 @@ from tests.delivery.world import ANYWHERE, World
 
 
 class Progress(World):
-    def __init__(self, db, post, url) -> None:
-        super().__init__(db, post)
+    def __init__(self, db, client, url) -> None:
+        super().__init__(db, client)
         self.reports = ProgressReports(allow=ANYWHERE, clock=self.clock)
-        self.release = ProgressRelease(db, clock=self.clock)
+        self.release = ProgressThrottle(db, clock=self.clock)
         self.url = url
 
     async def report(self, version, project="p1", *, final=False):
@@ -44,8 +44,8 @@ async def receiver():
 
 @pytest.fixture
 async def progress(db, receiver):
-    async with Post(ANYWHERE, limit=timedelta(seconds=0.5)) as post:
-        yield Progress(db, post, receiver.url("/progress"))
+    async with WebhookClient(ANYWHERE, limit=timedelta(seconds=0.5)) as client:
+        yield Progress(db, client, receiver.url("/progress"))
 
 
 def _versions(receiver) -> list[int]:
@@ -129,7 +129,7 @@ async def test_progress_can_be_replayed(progress, receiver):
     await progress.report(1, final=True)
     await progress.tick()
     [endpoint] = (await progress.webhooks.page()).items
-    answer = await progress.webhooks.replay(endpoint.id, ReplayRequest(since=began))
+    answer = await progress.webhooks.replay(endpoint.id, ReplayRequest(since=began), actor="tests")
     await progress.send_all()
     assert answer.replayed == 1
     first, second = receiver.got

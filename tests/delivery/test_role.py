@@ -6,10 +6,9 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from opilio.delivery.outbox import backlog
 from opilio.delivery.outbox.event_log import Events
-from opilio.delivery.outbox.retention import Pruning, Retention
-from opilio.delivery.webhooks.client import Post
+from opilio.delivery.retention import DeliveryRetention, KeepFor
+from opilio.delivery.webhooks.client import WebhookClient
 from opilio.errors import Invalid, NotFound
 from opilio.runtime.bootstrap import wire
 from opilio.runtime.roles.delivery import serve
@@ -19,8 +18,8 @@ from tests.delivery.world import ANYWHERE, World
 
 @pytest.fixture
 async def world(db):
-    async with Post(ANYWHERE) as post:
-        yield World(db, post)
+    async with WebhookClient(ANYWHERE) as client:
+        yield World(db, client)
 
 
 class Role:
@@ -50,7 +49,7 @@ async def test_an_event_becomes_a_webhook_while_it_runs(world, role):
         [got] = await receiver.arrived(1)
         assert got.verified_by(endpoint.secret)["data"] == {"n": 1}
         async with asyncio.timeout(10):
-            while (await backlog.measure(world.db)).webhooks:
+            while await world.rows("select 1 from webhook_delivery where state = 'pending'"):
                 await asyncio.sleep(0.02)
         assert (await world.webhooks.get(endpoint.id)).last_success_at is not None
 
@@ -121,18 +120,18 @@ async def test_history_is_kept_as_long_as_wanted_and_no_longer(world):
         await world.emit(n=1)
         await world.relay_all()
         await world.send_all()
-    keep = Retention(events=timedelta(days=10), attempts=timedelta(days=5), deliveries=timedelta(days=2))
-    pruning = Pruning(world.db, keep, clock=world.clock)
+    keep = KeepFor(events=timedelta(days=10), attempts=timedelta(days=5), deliveries=timedelta(days=2))
+    retention = DeliveryRetention(world.db, keep, clock=world.clock)
 
     async def left():
         tables = ("event_log", "webhook_attempt", "webhook_delivery")
         return [len(await world.rows(f"select 1 from {table}")) for table in tables]
 
-    await pruning.run_once()
+    await retention.run_once()
     assert await left() == [1, 1, 1]
     for days, expected in ((3, [1, 1, 0]), (4, [1, 0, 0]), (5, [0, 0, 0])):
         world.clock.at += timedelta(days=days)
-        await pruning.run_once()
+        await retention.run_once()
         assert await left() == expected
     await world.emit(n=2)
     await world.relay_all()
@@ -142,7 +141,7 @@ async def test_history_is_kept_as_long_as_wanted_and_no_longer(world):
 
 def test_events_outlive_their_retries():
     with pytest.raises(ValueError, match="four days"):
-        Retention(events=timedelta(days=3))
+        KeepFor(events=timedelta(days=3))
 
 
 async def test_an_event_that_was_pruned_is_not_found(world):

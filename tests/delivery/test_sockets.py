@@ -9,7 +9,7 @@ import httpcore2
 import pytest
 
 from opilio.delivery.webhooks import client as posting
-from opilio.delivery.webhooks.client import Post
+from opilio.delivery.webhooks.client import WebhookClient
 from opilio.net.allowed_addresses import parse_allow
 from opilio.net.guarded_connect import GuardedBackend
 from opilio.net.tcp import connect
@@ -127,41 +127,41 @@ class TestConnectionsOfAPost:
 
     async def test_one_after_the_other_is_one_connection(self, hosts):
         [url, *_], connected = hosts
-        async with Post(ALLOW) as post:
+        async with WebhookClient(ALLOW) as client:
             for _ in range(5):
-                assert (await post.send(url, b"hello", {})).status == 200
+                assert (await client.send(url, b"hello", {})).status == 200
         assert len(connected) == 1
 
     async def test_side_by_side_is_a_connection_each_and_they_are_kept(self, hosts):
         [url, *_], connected = hosts
-        async with Post(ALLOW) as post:
+        async with WebhookClient(ALLOW) as client:
             for _ in range(3):
-                answers = await asyncio.gather(*(post.send(url, b"hello", {}) for _ in range(4)))
+                answers = await asyncio.gather(*(client.send(url, b"hello", {}) for _ in range(4)))
                 assert [answer.status for answer in answers] == [200] * 4
         assert len(connected) == 4
 
     async def test_no_more_stay_open_than_may(self, hosts, monkeypatch):
         urls, connected = hosts
         monkeypatch.setattr(posting._Connections, "MOST_IDLE", 2)
-        async with Post(ALLOW) as post:
+        async with WebhookClient(ALLOW) as client:
             for url in [*urls, urls[2], urls[0]]:
-                assert (await post.send(url, b"hello", {})).status == 200
+                assert (await client.send(url, b"hello", {})).status == 200
         assert len(connected) == 4, "the third was kept, the first had made room for it"
 
     async def test_one_that_was_idle_too_long_is_not_used(self, hosts, monkeypatch):
         [url, *_], connected = hosts
         monkeypatch.setattr(posting, "_KEPT_SECONDS", 0.01)
-        async with Post(ALLOW) as post:
+        async with WebhookClient(ALLOW) as client:
             for _ in range(2):
-                await post.send(url, b"hello", {})
+                await client.send(url, b"hello", {})
                 await asyncio.sleep(0.05)
         assert len(connected) == 2
 
     async def test_one_that_the_receiver_closed_is_not_used(self):
         server = await asyncio.start_server(_close_after_one, "127.0.0.1", 0)
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-        async with Post(ALLOW) as post:
+        async with WebhookClient(ALLOW) as client:
             for _ in range(3):
-                assert (await post.send(url, b"hello", {})).status == 200
+                assert (await client.send(url, b"hello", {})).status == 200
                 await asyncio.sleep(0.05)
         server.close()

@@ -9,7 +9,7 @@ from standardwebhooks import WebhookVerificationError
 
 from opilio.contracts.webhooks import EndpointPatch, ReplayRequest, SecretRotation
 from opilio.delivery.webhooks import signature
-from opilio.delivery.webhooks.client import Post
+from opilio.delivery.webhooks.client import WebhookClient
 from opilio.errors import Invalid, NotFound
 from tests.delivery.receiver import Receiver, Reply
 from tests.delivery.world import ANYWHERE, World, number
@@ -17,8 +17,8 @@ from tests.delivery.world import ANYWHERE, World, number
 
 @pytest.fixture
 async def world(db):
-    async with Post(ANYWHERE, limit=timedelta(seconds=0.5)) as post:
-        yield World(db, post)
+    async with WebhookClient(ANYWHERE, limit=timedelta(seconds=0.5)) as client:
+        yield World(db, client)
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ async def test_an_endpoint_that_fails_for_long_is_paused_says_so_and_catches_up(
     assert "answered 503" in found.status_reason
     assert await world.rows("select 1 from event_log where type = 'webhook.endpoint.paused'")
     receiver.usual, receiver.got = Reply(), []
-    await world.webhooks.patch(endpoint.id, EndpointPatch(enabled=True))
+    await world.webhooks.change(endpoint.id, EndpointPatch(enabled=True), actor="tests")
     await world.send_all()
     arrived = {number(got) for got in receiver.got}
     dead = {row["message_id"] for row in await world.rows("select * from dead_letter")}
@@ -204,7 +204,7 @@ async def test_an_endpoint_that_fails_for_long_is_paused_says_so_and_catches_up(
 
 async def test_both_secrets_sign_while_they_overlap(world, receiver):
     endpoint = await world.subscribe(receiver.url())
-    rotated = await world.webhooks.rotate_secret(endpoint.id, SecretRotation(overlap_hours=1))
+    rotated = await world.webhooks.rotate_secret(endpoint.id, SecretRotation(overlap_hours=1), actor="tests")
     assert rotated.secret != endpoint.secret
     await world.emit()
     await world.relay_all()
@@ -231,7 +231,7 @@ async def test_replay_of_one_of_a_range_and_since_a_time(world, receiver):
 
     async def replayed(**request):
         receiver.got.clear()
-        answer = await world.webhooks.replay(endpoint.id, ReplayRequest(**request))
+        answer = await world.webhooks.replay(endpoint.id, ReplayRequest(**request), actor="tests")
         await world.send_all()
         assert answer.replayed == len(receiver.got)
         assert all(ids[number(got)] == got.id for got in receiver.got), "the webhook-id is kept"
@@ -245,18 +245,18 @@ async def test_replay_of_one_of_a_range_and_since_a_time(world, receiver):
 async def test_a_replay_needs_a_span_or_ids(world, receiver):
     endpoint = await world.subscribe(receiver.url())
     with pytest.raises(Invalid):
-        await world.webhooks.replay(endpoint.id, ReplayRequest())
+        await world.webhooks.replay(endpoint.id, ReplayRequest(), actor="tests")
     with pytest.raises(NotFound):
-        await world.webhooks.replay(UUID(int=1), ReplayRequest(since=world.clock.at))
+        await world.webhooks.replay(UUID(int=1), ReplayRequest(since=world.clock.at), actor="tests")
 
 
 async def test_a_test_event_is_sent_at_once_and_kept(world, receiver):
     endpoint = await world.subscribe(receiver.url())
-    answer = await world.webhooks.test(endpoint.id)
+    answer = await world.webhooks.test(endpoint.id, actor="tests")
     assert (answer.delivered, answer.status) == (True, 200)
     assert receiver.got[0].verified_by(endpoint.secret)["type"] == "webhook.test"
     receiver.usual = Reply(404, body=b"who?")
-    answer = await world.webhooks.test(endpoint.id)
+    answer = await world.webhooks.test(endpoint.id, actor="tests")
     assert (answer.delivered, answer.error, answer.answer) == (False, "answered 404", "who?")
     assert [a.outcome for a in (await world.webhooks.attempts(endpoint.id)).items] == ["dead", "delivered"]
 
@@ -269,8 +269,8 @@ async def test_endpoints_are_listed_changed_and_deleted(world, receiver):
     rest = await world.webhooks.page(limit=1, cursor=page.next_cursor)
     assert ([e.id for e in rest.items], rest.next_cursor) == ([first.id], None)
     assert page.items[0].secret is None, "a secret is told once"
-    changed = await world.webhooks.patch(
-        second.id, EndpointPatch(url=receiver.url("/new"), events=["*"], enabled=False)
+    changed = await world.webhooks.change(
+        second.id, EndpointPatch(url=receiver.url("/new"), events=["*"], enabled=False), actor="tests"
     )
     assert (changed.url, changed.events, changed.status) == (receiver.url("/new"), ["*"], "disabled")
     assert changed.description == "second"
@@ -278,11 +278,11 @@ async def test_endpoints_are_listed_changed_and_deleted(world, receiver):
     await world.relay_all()
     await world.send_all()
     assert [got.path for got in receiver.got] == ["/1"]
-    await world.webhooks.delete(first.id)
+    await world.webhooks.delete(first.id, actor="tests")
     with pytest.raises(NotFound):
         await world.webhooks.get(first.id)
     with pytest.raises(NotFound):
-        await world.webhooks.delete(first.id)
+        await world.webhooks.delete(first.id, actor="tests")
 
 
 @pytest.mark.parametrize(
@@ -316,8 +316,8 @@ async def test_private_addresses_are_refused_when_made_and_when_connected_to(db,
 
     with pytest.raises(Invalid, match="private or reserved"):
         await Webhooks(db).create(EndpointCreate(url=receiver.url(), events=["*"]))
-    async with Post(PUBLIC_ONLY) as post:
-        world = World(db, post)
+    async with WebhookClient(PUBLIC_ONLY) as client:
+        world = World(db, client)
         endpoint = await world.subscribe(receiver.url().replace("127.0.0.1", "localhost"))
         await world.emit()
         await world.relay_all()

@@ -9,7 +9,7 @@ from opilio.clock import FixedClock
 from opilio.contracts.webhooks import EndpointCreate
 from opilio.delivery.outbox.relay import Relay
 from opilio.delivery.outbox.routing import to_broker
-from opilio.delivery.webhooks.client import Post
+from opilio.delivery.webhooks.client import WebhookClient
 from opilio.delivery.webhooks.endpoints import Webhooks
 from opilio.delivery.webhooks.sender import Sender
 from opilio.loop import drain
@@ -19,15 +19,15 @@ ANYWHERE = parse_allow("true")
 
 
 class World:
-    def __init__(self, db: Database, post: Post) -> None:
+    def __init__(self, db: Database, client: WebhookClient) -> None:
         self.db = db
         self.clock = FixedClock(datetime.now(UTC))
         self.webhooks = Webhooks(db, allow=ANYWHERE, clock=self.clock)
         self.relay = Relay(db, to_broker, clock=self.clock)
-        self.sender = Sender(db, post, clock=self.clock)
+        self.sender = Sender(db, client, clock=self.clock)
 
     async def subscribe(self, url: str, events=("crawl.job.*",), **more):
-        return await self.webhooks.create(EndpointCreate(url=url, events=list(events), **more))
+        return await self.webhooks.create(EndpointCreate(url=url, events=list(events), **more), actor="tests")
 
     async def emit(self, subject="s1", type_="crawl.job.completed", **data) -> None:
         await self.emit_many([(subject, type_, data)])

@@ -1,13 +1,15 @@
 """Object storage: S3, MinIO or local files behind one API."""
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from uuid import UUID
 
 import obstore
 import zstandard
-from obstore.store import LocalStore, ObjectStore, S3Store
+from obstore.store import LocalStore, MemoryStore, ObjectStore, S3Store
 
 from opilio.errors import Unavailable
 
@@ -16,36 +18,52 @@ LARGE_PAGE = 256 * 1024
 
 
 def open_store(url: str) -> ObjectStore:
-    """`file:///path`, or `s3://bucket?endpoint=http://…`; credentials come from the usual AWS_… variables."""
+    """`file:///path`, or `s3://bucket?endpoint=http://…`."""
+    return open_bucket(url, None)
+
+
+def open_bucket(url: str, bucket: str | None) -> ObjectStore:
+    """A bucket beside the one that the URL names (None: that one); a folder of the path for `file:`.
+
+    Credentials and region come from the usual AWS_… variables; `region` and `endpoint` may be in the URL's query.
+    """
     parts = urlsplit(url)
+    options = {key: values[-1] for key, values in parse_qs(parts.query).items()}
+    if parts.scheme == "memory":
+        return MemoryStore()
     if parts.scheme == "file":
-        folder = Path(unquote(parts.path))
-        folder.mkdir(parents=True, exist_ok=True)
-        return LocalStore(folder)
-    if parts.scheme == "s3" and parts.netloc:
-        query = parse_qs(parts.query)
-        endpoint = query.get("endpoint", [None])[0]
-        if endpoint is None:
-            return S3Store(parts.netloc)
-        return S3Store(
-            parts.netloc,
-            endpoint=endpoint,
-            region=query.get("region", ["us-east-1"])[0],
-            client_options={"allow_http": endpoint.startswith("http://")},
-            virtual_hosted_style_request=False,
-        )
+        folder = Path(unquote(parts.path)) / (bucket or "")
+        return LocalStore(str(folder), mkdir=True)
+    if parts.scheme == "s3" and (bucket or parts.netloc):
+        return _open_s3(bucket or parts.netloc, options)
     raise Unavailable(f"OPILIO_BLOBS_URL is {url}; it must be file:///path or s3://bucket?endpoint=…")
 
 
+def _open_s3(bucket: str, options: dict[str, str]) -> S3Store:
+    config: Any = {}
+    if region := options.get("region"):
+        config["region"] = region
+    if endpoint := options.get("endpoint"):
+        config["endpoint"] = endpoint
+        config["virtual_hosted_style_request"] = False
+        # Servers behind an endpoint of their own seldom have regions, but a request is signed for one.
+        if not (region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")):
+            config["region"] = "us-east-1"
+    client: Any = {"timeout": "60s", "connect_timeout": "5s"}
+    if endpoint and endpoint.startswith("http://"):
+        client["allow_http"] = True
+    return S3Store(bucket, client_options=client, **config)
+
+
 class PageStore:
-    """Raw pages that are too large for the database, a folder a day so that old ones can be dropped."""
+    """Raw pages that are too large for the database, one folder a day so that old days can be dropped."""
 
     def __init__(self, store: ObjectStore, *, large: int = LARGE_PAGE) -> None:
         self._store = store
         self._large = large
 
     async def put_page(self, result_id: UUID, html: str) -> str | None:
-        """Stores a large page before the result that names it; one whose result never comes is dropped by age."""
+        """Stores a large page before its result; one whose result never comes is dropped by age."""
         if len(html) < self._large:
             return None
         key = f"html/{datetime.now(UTC):%Y%m%d}/{result_id}.html.zst"

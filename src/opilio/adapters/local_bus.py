@@ -1,7 +1,7 @@
-"""The bus of the embedded default: RabbitMQ's shape in tables of PostgreSQL.
+"""The bus of an embedded instance: exchanges, queues and messages in tables of PostgreSQL.
 
-A message is a row that exists until a verdict is committed, so it survives whoever handles it. A consumer
-leases what it takes and renews the lease while it lives; when it dies, the lease runs out.
+A message is a row until its verdict is committed, so it survives a consumer that dies. A consumer leases the
+messages it takes and renews the lease while it lives; when it dies, the lease expires.
 """
 
 import asyncio
@@ -13,7 +13,8 @@ from uuid import UUID, uuid4
 import msgspec
 import structlog
 
-from opilio.adapters.postgres import Database, Row, Session, load_queries
+from opilio.adapters.postgres import Database, Row, Session
+from opilio.adapters.sql import QUERIES
 from opilio.bus import (
     Ack,
     Bus,
@@ -30,14 +31,14 @@ from opilio.bus import (
     topic_regex,
 )
 from opilio.contracts.topology import Queue, Topology
+from opilio.loop import wait_for
 
 log = structlog.get_logger(__name__)
-sql = load_queries("opilio.adapters")
 _CHANNEL = "opilio_bus"
 
 
 class LocalBus(Bus):
-    """Publishes and consumes by SQL; woken by NOTIFY, so it does not poll for work."""
+    """Publishes and consumes by SQL; woken by NOTIFY."""
 
     def __init__(self, database: Database, topology: Topology, lease: timedelta) -> None:
         self._db = database
@@ -61,15 +62,15 @@ class LocalBus(Bus):
         delays = [(delay, queue.name) for queue in self._topology.queues for delay in queue.delay_queues]
         bound = [(b.exchange, b.pattern, q.name) for q in self._topology.queues for b in q.bindings]
         exchanges, patterns, queues = [list(column) for column in zip(*bound, strict=True)]
-        await session.execute(sql.bus_declare_queues, queues=main, delays_for=[None] * len(main))
+        await session.execute(QUERIES.bus_declare_queues, queues=main, delays_for=[None] * len(main))
         await session.execute(
-            sql.bus_declare_queues, queues=[d for d, _ in delays], delays_for=[q for _, q in delays]
+            QUERIES.bus_declare_queues, queues=[d for d, _ in delays], delays_for=[q for _, q in delays]
         )
         await session.execute(
-            sql.bus_forget_bindings, queues=main, exchanges=exchanges, patterns=patterns, bound=queues
+            QUERIES.bus_delete_bindings, queues=main, exchanges=exchanges, patterns=patterns, bound=queues
         )
         await session.execute(
-            sql.bus_declare_bindings,
+            QUERIES.bus_declare_bindings,
             exchanges=exchanges,
             patterns=patterns,
             bound=queues,
@@ -92,7 +93,7 @@ class LocalBus(Bus):
         if not messages:
             return []
         rows = await session.fetch(
-            sql.bus_publish,
+            QUERIES.bus_publish,
             exchanges=[m.exchange for m in messages],
             routing_keys=[m.routing_key for m in messages],
             bodies=[m.body for m in messages],
@@ -123,7 +124,7 @@ class LocalBus(Bus):
         return consumer
 
     async def depth(self, queue: str) -> int:
-        return int(await self._db.value(sql.bus_depth, queue=queue))
+        return int(await self._db.value(QUERIES.bus_depth, queue=queue))
 
     async def close(self) -> None:
         await asyncio.gather(*(consumer.close() for consumer in self._consumers))
@@ -132,7 +133,7 @@ class LocalBus(Bus):
 
 
 class LocalConsumer:
-    """Takes, handles, settles; renews the lease of whatever it holds."""
+    """Takes messages, calls the handler, settles; renews the lease of the messages it has."""
 
     def __init__(
         self,
@@ -168,15 +169,15 @@ class LocalConsumer:
                 log.exception("bus.take_failed", queue=self._queue.name)
                 wait = 1.0
             if wait > 0:
-                await _within(self.wake, wait)
+                await wait_for(self.wake, wait)
 
     async def _take(self) -> float:
-        """Takes what there is room for; answers how long nothing can be expected unless woken."""
+        """Takes as many as there is room for; answers the seconds to wait unless woken."""
         room = self._prefetch - len(self._handling)
         if room <= 0:
             return self._lease_seconds
         rows = await self._db.fetch(
-            sql.bus_take,
+            QUERIES.bus_take,
             queue=self._queue.name,
             most=room,
             lease=self._lease,
@@ -186,14 +187,14 @@ class LocalConsumer:
             self._handling[row["id"]] = asyncio.create_task(self._handle(row))
         if len(rows) == room:
             return 0
-        next_ready = await self._db.value(sql.bus_next_ready, queue=self._queue.name)
+        next_ready = await self._db.value(QUERIES.bus_next_ready, queue=self._queue.name)
         return 5.0 if next_ready is None else min(max(next_ready, 0.005), 5.0)
 
     async def _handle(self, row: Row) -> None:
         message = _message(row)
         try:
             await self._settle(row["id"], await self._verdict(message), message)
-        except Exception:  # the lease runs out and the message comes again: nothing is lost
+        except Exception:  # the lease expires and the message is delivered again: nothing is lost
             log.exception("bus.settle_failed", queue=message.queue, message_id=message.message_id)
         finally:
             self._handling.pop(row["id"], None)
@@ -211,15 +212,15 @@ class LocalConsumer:
     async def _settle(self, id_: int, verdict: Verdict, message: Message) -> None:
         match verdict:
             case Ack():
-                await self._db.execute(sql.bus_ack, id=id_, lease=self._lease)
+                await self._db.execute(QUERIES.bus_ack, id=id_, lease=self._lease)
             case Retry(after, reason):
                 headers = {"retry": True, "x-retries": message.retries + 1, "x-reason": reason}
                 await self._db.execute(
-                    sql.bus_retry, id=id_, lease=self._lease, delay=after.total_seconds(), headers=headers
+                    QUERIES.bus_retry, id=id_, lease=self._lease, delay=after.total_seconds(), headers=headers
                 )
             case DeadLetter(reason):
                 await self._db.execute(
-                    sql.bus_dead_letter,
+                    QUERIES.bus_dead_letter,
                     id=id_,
                     lease=self._lease,
                     reason=reason,
@@ -236,7 +237,7 @@ class LocalConsumer:
                 continue
             try:
                 await self._db.execute(
-                    sql.bus_renew, ids=ids, lease=self._lease, lease_seconds=self._lease_seconds
+                    QUERIES.bus_renew, ids=ids, lease=self._lease, lease_seconds=self._lease_seconds
                 )
             except Exception:
                 log.exception("bus.renew_failed", queue=self._queue.name)
@@ -251,7 +252,7 @@ class LocalConsumer:
         await asyncio.gather(*list(self._handling.values()), return_exceptions=True)
         renewing.cancel()
         await asyncio.gather(renewing, return_exceptions=True)
-        await self._db.execute(sql.bus_release, queue=self._queue.name, lease=self._lease)
+        await self._db.execute(QUERIES.bus_release, queue=self._queue.name, lease=self._lease)
 
 
 def _message(row: Row) -> Message:
@@ -266,11 +267,3 @@ def _message(row: Row) -> Message:
         deliveries=row["deliveries"],
         retries=int(row["headers"].get("x-retries", 0)),
     )
-
-
-async def _within(event: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        return

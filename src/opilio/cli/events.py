@@ -1,4 +1,4 @@
-"""`opilio events`: what Opilio told the application, and is telling it."""
+"""`opilio events`: read the event log."""
 
 from typing import Annotated, Any
 
@@ -8,14 +8,16 @@ from opilio.cli.context import open_opilio_for_cli, run_async
 from opilio.cli.option_types import Since
 from opilio.cli.output import Cursor, Json, JsonLines, Limit, cell, print_json, print_page, show
 
-app = typer.Typer(no_args_is_help=True, help="What Opilio told the application, and is telling it.")
+app = typer.Typer(no_args_is_help=True, help="Read the event log.")
 _COLUMNS = ("time", "type", "subject", "id")
-Types = Annotated[list[str] | None, typer.Option("--type", help="Only these types: crawl.job.*")]
+Types = Annotated[
+    list[str] | None, typer.Option("--type", help="Only these types, like crawl.job.*. Repeatable.")
+]
 
 
 @app.command()
 def tail(types: Types = None, since: Since = None, json: JsonLines = False) -> None:
-    """Shows events as they happen, until stopped."""
+    """Prints events as they happen, until stopped."""
     run_async(_tail(types, since, json))
 
 
@@ -31,13 +33,13 @@ async def _tail(types: list[str] | None, since: Any, as_json: bool) -> None:
 @app.command("list")
 def list_(
     types: Types = None,
-    subject: Annotated[str | None, typer.Option(help="Only of this subject.")] = None,
+    subject: Annotated[str | None, typer.Option(help="Only this subject.")] = None,
     since: Since = None,
     limit: Limit = 50,
     cursor: Cursor = None,
     json: Json = False,
 ) -> None:
-    """Lists events, the newest first."""
+    """Lists events, newest first."""
     page = run_async(_list(types=types, subject=subject, since=since, limit=limit, cursor=cursor))
     show(page, json, lambda: print_page(page, _COLUMNS, "no events"))
 

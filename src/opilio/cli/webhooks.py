@@ -1,24 +1,21 @@
-"""`opilio webhooks`: where events are posted, how that goes, and posting them again."""
+"""`opilio webhooks`: manage webhook endpoints."""
 
 from typing import Annotated, Any
 from uuid import UUID
 
 import typer
 
-from opilio import audit
 from opilio.cli import option_types
 from opilio.cli.context import actor, open_opilio_for_cli, run_async
 from opilio.cli.option_types import Since, Until
 from opilio.cli.output import Cursor, Json, Limit, note, print_fields, print_page, show
 
-app = typer.Typer(
-    no_args_is_help=True, help="Where events are posted, how that goes, and posting them again."
-)
+app = typer.Typer(no_args_is_help=True, help="Manage webhook endpoints.")
 _COLUMNS = ("id", "status", "url", "events", "pending", "failures", "last_success_at", "last_error")
 _ATTEMPT_COLUMNS = ("at", "type", "attempt", "status", "outcome", "latency_ms", "webhook_id", "error")
-Id = Annotated[UUID, typer.Argument(parser=option_types.uuid, metavar="ID", help="A webhook.")]
+Id = Annotated[UUID, typer.Argument(parser=option_types.uuid, metavar="ID", help="The webhook's id.")]
 Events = Annotated[
-    list[str], typer.Option("--events", help="Event types, * for any characters; more than once for more.")
+    list[str], typer.Option("--events", help="Event types; * matches any characters. Repeatable.")
 ]
 
 
@@ -26,12 +23,12 @@ Events = Annotated[
 def add(
     url: str,
     events: Events,
-    secret: Annotated[str | None, typer.Option(help="whsec_…; one is made without it.")] = None,
-    description: Annotated[str, typer.Option(help="For people.")] = "",
-    max_concurrent: Annotated[int, typer.Option(min=1, max=100, help="Requests at once.")] = 4,
+    secret: Annotated[str | None, typer.Option(help="whsec_…; generated when omitted.")] = None,
+    description: Annotated[str, typer.Option(help="Free text.")] = "",
+    max_concurrent: Annotated[int, typer.Option(min=1, max=100, help="Concurrent requests.")] = 4,
     json: Json = False,
 ) -> None:
-    """Posts events to a URL from now on; prints the secret, this once."""
+    """Creates a webhook and prints its secret, which is not shown again."""
     wanted = [pattern.strip() for text in events for pattern in text.split(",")]
     endpoint = run_async(
         _add(url=url, events=wanted, secret=secret, description=description, max_concurrent=max_concurrent)
@@ -43,36 +40,34 @@ async def _add(**fields: Any) -> Any:
     from opilio.contracts.webhooks import EndpointCreate
 
     async with open_opilio_for_cli() as opilio:
-        endpoint = await opilio.webhooks.create(EndpointCreate(**fields))
-        await audit.record(opilio.database, actor(), "webhook.create", str(endpoint.id))
-        return endpoint
+        return await opilio.webhooks.create(EndpointCreate(**fields), actor=actor())
 
 
 @app.command("list")
 def list_(limit: Limit = 50, cursor: Cursor = None, json: Json = False) -> None:
-    """Lists webhooks, the newest first."""
+    """Lists webhooks, newest first."""
     page = run_async(_ask("page", limit=limit, cursor=cursor))
     show(page, json, lambda: print_page(page, _COLUMNS, "no webhooks"))
 
 
 @app.command("show")
 def show_(id_: Id, json: Json = False) -> None:
-    """Shows one webhook and how it is doing."""
+    """Shows one webhook and its health."""
     endpoint = run_async(_ask("get", id_))
     show(endpoint, json, lambda: print_fields(endpoint))
 
 
 @app.command()
 def attempts(id_: Id, limit: Limit = 50, cursor: Cursor = None, json: Json = False) -> None:
-    """Lists what was sent to a webhook and what came back, the newest first."""
+    """Lists the attempts of a webhook, newest first."""
     page = run_async(_ask("attempts", id_, limit=limit, cursor=cursor))
-    show(page, json, lambda: print_page(page, _ATTEMPT_COLUMNS, "nothing was sent yet"))
+    show(page, json, lambda: print_page(page, _ATTEMPT_COLUMNS, "no attempts yet"))
 
 
 @app.command("test")
 def send_test(id_: Id, json: Json = False) -> None:
-    """Posts a webhook.test event now; fails when it is not taken."""
-    answer = run_async(_ask("test", id_))
+    """Sends a webhook.test event now; exits with 1 when it is not delivered."""
+    answer = run_async(_ask("test", id_, actor=actor()))
     show(answer, json, lambda: print_fields(answer))
     if not answer.delivered:
         note(f"not delivered: {answer.error}")
@@ -84,12 +79,10 @@ def replay(
     id_: Id,
     since: Since = None,
     until: Until = None,
-    event: Annotated[
-        list[str] | None, typer.Option(help="One event by its id; more than once for more.")
-    ] = None,
+    event: Annotated[list[str] | None, typer.Option(help="Id of one event. Repeatable.")] = None,
     json: Json = False,
 ) -> None:
-    """Posts events again, under the ids that they had."""
+    """Sends events again; they keep their ids."""
     ids = [option_types.uuid(text) for text in event] if event else None
     if (ids is None) == (since is None):
         raise typer.BadParameter("give either --since or --event")
@@ -101,21 +94,19 @@ async def _replay(id_: UUID, **span: Any) -> Any:
     from opilio.contracts.webhooks import ReplayRequest
 
     async with open_opilio_for_cli() as opilio:
-        answer = await opilio.webhooks.replay(id_, ReplayRequest(**span))
-        await audit.record(opilio.database, actor(), "webhook.replay", str(id_))
-        return answer
+        return await opilio.webhooks.replay(id_, ReplayRequest(**span), actor=actor())
 
 
 @app.command()
 def enable(id_: Id, json: Json = False) -> None:
-    """Ends a pause or switches on again; what a pause held back is sent."""
+    """Enables a webhook; events that it missed while paused are sent."""
     endpoint = run_async(_switch(id_, True))
     show(endpoint, json, lambda: print(endpoint.status))
 
 
 @app.command()
 def disable(id_: Id, json: Json = False) -> None:
-    """Sends nothing more until it is enabled."""
+    """Disables a webhook until it is enabled again."""
     endpoint = run_async(_switch(id_, False))
     show(endpoint, json, lambda: print(endpoint.status))
 
@@ -124,18 +115,18 @@ async def _switch(id_: UUID, on: bool) -> Any:
     from opilio.contracts.webhooks import EndpointPatch
 
     async with open_opilio_for_cli() as opilio:
-        endpoint = await opilio.webhooks.patch(id_, EndpointPatch(enabled=on))
-        await audit.record(opilio.database, actor(), "webhook.enable" if on else "webhook.disable", str(id_))
-        return endpoint
+        return await opilio.webhooks.change(id_, EndpointPatch(enabled=on), actor=actor())
 
 
 @app.command()
 def rotate(
     id_: Id,
-    overlap_hours: Annotated[float, typer.Option(min=0, max=720, help="How long both secrets sign.")] = 24,
+    overlap_hours: Annotated[
+        float, typer.Option(min=0, max=720, help="How long the old secret signs too.")
+    ] = 24,
     json: Json = False,
 ) -> None:
-    """Makes a new secret and prints it; the old one goes on signing beside it for a while."""
+    """Creates a new secret and prints it; the old one stays valid for a while."""
     endpoint = run_async(_rotate(id_, overlap_hours))
     show(endpoint, json, lambda: print(endpoint.secret))
 
@@ -144,22 +135,20 @@ async def _rotate(id_: UUID, overlap_hours: float) -> Any:
     from opilio.contracts.webhooks import SecretRotation
 
     async with open_opilio_for_cli() as opilio:
-        endpoint = await opilio.webhooks.rotate_secret(id_, SecretRotation(overlap_hours=overlap_hours))
-        await audit.record(opilio.database, actor(), "webhook.rotate", str(id_))
-        return endpoint
+        rotation = SecretRotation(overlap_hours=overlap_hours)
+        return await opilio.webhooks.rotate_secret(id_, rotation, actor=actor())
 
 
 @app.command()
 def delete(id_: Id, json: Json = False) -> None:
-    """Removes a webhook and what waits for it."""
+    """Deletes a webhook and its pending deliveries."""
     run_async(_delete(id_))
     show({"id": str(id_), "deleted": True}, json, lambda: print("deleted"))
 
 
 async def _delete(id_: UUID) -> None:
     async with open_opilio_for_cli() as opilio:
-        await opilio.webhooks.delete(id_)
-        await audit.record(opilio.database, actor(), "webhook.delete", str(id_))
+        await opilio.webhooks.delete(id_, actor=actor())
 
 
 async def _ask(question: str, *args: Any, **named: Any) -> Any:

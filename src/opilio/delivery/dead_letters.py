@@ -1,4 +1,4 @@
-"""Dead letters of every kind: seen, and sent again."""
+"""Dead letters of every kind: listed, shown and replayed."""
 
 import base64
 from collections.abc import Awaitable, Callable
@@ -6,16 +6,18 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 from uuid import NAMESPACE_URL, UUID, uuid5
 
+from opilio import audit
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.bus import Ack, Bus, Consumer, Message, Outgoing, Verdict
 from opilio.contracts.topology import DEAD_LETTER_INDEX, Topology
 from opilio.contracts.webhooks import DeadLetter
-from opilio.delivery.outbox.routing import UNROUTABLE_QUEUE, WEBHOOKS_QUEUE, Parcel, Route, sql
+from opilio.delivery.outbox.routing import UNROUTABLE_QUEUE, WEBHOOKS_QUEUE, OutboxMessage, Route
+from opilio.delivery.sql import QUERIES
 from opilio.errors import Conflict, NotFound
 from opilio.pages import Page, page_of, read_uuid
 
-Forget: TypeAlias = Callable[[str, str], Awaitable[bool]]
-_OF_ITS_DEATH = (
+RemoveFromBroker: TypeAlias = Callable[[str, str], Awaitable[bool]]
+_DEAD_LETTER_HEADERS = (
     "x-reason",
     "x-dead-letter-id",
     "x-dead-letter-queue",
@@ -28,14 +30,16 @@ _OF_ITS_DEATH = (
 class DeadLetters:
     """Lists, shows and replays.
 
-    `route` is the road to the bus that the relay uses; `forget` takes a letter that was sent again out of the
-    broker's own queue, where there is a broker.
+    `route` is the relay's way to the bus; `remove_from_broker` deletes a replayed dead letter from the broker's
+    own queue, where there is a broker.
     """
 
-    def __init__(self, database: Database, route: Route, forget: Forget | None = None) -> None:
+    def __init__(
+        self, database: Database, route: Route, remove_from_broker: RemoveFromBroker | None = None
+    ) -> None:
         self._db = database
         self._route = route
-        self._forget = forget
+        self._remove_from_broker = remove_from_broker
 
     async def page(
         self, *, limit: int = 100, cursor: str | None = None, queue: str | None = None
@@ -46,37 +50,40 @@ class DeadLetters:
     async def get(self, id_: UUID) -> DeadLetter:
         rows = await self._fetch(id=id_, with_body=True)
         if not rows:
-            raise NotFound(f"There is no dead letter {id_}.")
+            raise NotFound("There is no dead letter %(id)s.", id=id_)
         return _dead_letter(rows[0])
 
     async def _fetch(self, **given: Any) -> list[Row]:
         defaults: dict[str, Any] = {"id": None, "before": None, "queue": None, "with_body": False, "most": 1}
-        return await self._db.fetch(sql.list_dead_letters, **(defaults | given))
+        return await self._db.fetch(QUERIES.list_dead_letters, **(defaults | given))
 
-    async def replay(self, id_: UUID) -> DeadLetter:
-        """Sends it again: a message to the queue that gave it up, a webhook to its endpoint."""
+    async def replay(self, id_: UUID, *, actor: str) -> DeadLetter:
+        """Sends a message to the queue that dead-lettered it, or a webhook to its endpoint."""
 
         async def send(session: Session) -> None:
-            row = await session.row(sql.claim_dead_letter, id=id_)
+            row = await session.row(QUERIES.claim_dead_letter, id=id_)
             if row is None:
                 return
             if row["delivery_id"] is not None:
-                await _revive(session, row)
+                await _retry_webhook(session, row)
             else:
                 await self._republish(session, row)
+            await audit.record(session, actor, "dlq.replay", str(id_), {"queue": row["queue"]})
 
         letter = await self.get(id_)
         if letter.replayed_at is not None:
             raise Conflict(
-                f"The dead letter {id_} was sent again at {letter.replayed_at:%Y-%m-%d %H:%M:%S} UTC."
+                "The dead letter %(id)s was already replayed at %(at)s UTC.",
+                id=id_,
+                at=f"{letter.replayed_at:%Y-%m-%d %H:%M:%S}",
             )
         await self._db.transact(send)
-        if self._forget and letter.queue not in (WEBHOOKS_QUEUE, UNROUTABLE_QUEUE):
-            await self._forget(letter.queue, str(id_))
+        if self._remove_from_broker and letter.queue not in (WEBHOOKS_QUEUE, UNROUTABLE_QUEUE):
+            await self._remove_from_broker(letter.queue, str(id_))
         return await self.get(id_)
 
     async def _republish(self, session: Session, row: Row) -> None:
-        headers = {name: value for name, value in row["headers"].items() if name not in _OF_ITS_DEATH}
+        headers = {name: value for name, value in row["headers"].items() if name not in _DEAD_LETTER_HEADERS}
         headers.pop("x-retries", None)
         to_queue = bool(row["source"])
         message = Outgoing(
@@ -87,17 +94,17 @@ class DeadLetters:
             message_id=row["message_id"],
             correlation_id=row["correlation_id"],
         )
-        seq = await session.value(sql.next_seq)
-        await self._route(session, [Parcel(seq, f"dead-letter:{row['dead_letter_id']}", message)])
+        seq = await session.value(QUERIES.next_seq)
+        await self._route(session, [OutboxMessage(seq, f"dead-letter:{row['dead_letter_id']}", message)])
 
 
-async def _revive(session: Session, row: Row) -> None:
+async def _retry_webhook(session: Session, row: Row) -> None:
     now = datetime.now(UTC)
     endpoint_id = UUID(row["source"])
-    if not await session.fetch(sql.lock_gates, endpoint_ids=[endpoint_id]):
-        raise NotFound(f"The webhook {endpoint_id} was deleted.")
+    if not await session.fetch(QUERIES.lock_gates, endpoint_ids=[endpoint_id]):
+        raise NotFound("The webhook %(id)s was deleted.", id=endpoint_id)
     await session.execute(
-        sql.revive_delivery,
+        QUERIES.retry_dead_delivery,
         endpoint_id=endpoint_id,
         subject=row["headers"].get("subject", row["message_id"]),
         webhook_id=row["message_id"],
@@ -105,7 +112,7 @@ async def _revive(session: Session, row: Row) -> None:
         body=row["body"],
         now=now,
     )
-    await session.fetch(sql.reopen_gate, endpoint_id=endpoint_id, now=now)
+    await session.fetch(QUERIES.reopen_gate, endpoint_id=endpoint_id, now=now)
 
 
 class DeadLetterIndex:
@@ -125,11 +132,11 @@ class DeadLetterIndex:
         named = headers.get("x-dead-letter-id")
         id_ = UUID(named) if named else uuid5(NAMESPACE_URL, f"{queue}/{message.message_id}")
         await self._db.execute(
-            sql.index_dead_letter,
+            QUERIES.index_dead_letter,
             id=id_,
             queue=queue,
             source=str(headers.get("x-queue") or self._sources.get(queue, "")),
-            reason=str(headers.get("x-reason") or "the broker gave it up"),
+            reason=str(headers.get("x-reason") or "dead-lettered by the broker"),
             exchange=message.exchange,
             routing_key=message.routing_key,
             message_id=message.message_id,

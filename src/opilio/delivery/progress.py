@@ -1,10 +1,10 @@
-"""Webhooks that tell the state of a subject to one address: the newest wins, the final one is last and once."""
+"""Progress webhooks: the newest state of a subject replaces an older one; the final state is sent last and once."""
 
 from datetime import UTC, datetime, timedelta
 
 from opilio.adapters.postgres import Database, Session
 from opilio.clock import Clock
-from opilio.delivery.outbox.routing import sql
+from opilio.delivery.sql import QUERIES
 from opilio.delivery.webhooks import address, signature
 from opilio.loop import Counts, Loop
 from opilio.net.allowed_addresses import PUBLIC_ONLY, AllowList
@@ -14,7 +14,7 @@ PACE = timedelta(seconds=1)
 
 
 class ProgressReports:
-    """Takes reports in the caller's transaction. Endpoints are made as needed, one for each address."""
+    """Stores reports in the caller's transaction; creates one endpoint for each URL."""
 
     def __init__(self, *, allow: AllowList = PUBLIC_ONLY, clock: Clock | None = None) -> None:
         self._allow = allow
@@ -23,14 +23,14 @@ class ProgressReports:
     async def report(
         self, session: Session, *, subject: str, url: str, body: bytes, version: int, final: bool = False
     ) -> bool:
-        """Answers whether the report counts: an older version, or one after the final, does not.
+        """False for a report that is older than the stored one or comes after the final one.
 
         `version` grows with every state of the subject, so that reports may come in any order. The body is
         sent as it is, not wrapped.
         """
         endpoint_id = await self._endpoint(session, address.checked(url, self._allow))
         counted: int = await session.value(
-            sql.report_progress,
+            QUERIES.report_progress,
             subject=subject,
             endpoint_id=endpoint_id,
             version=version,
@@ -41,11 +41,11 @@ class ProgressReports:
         return counted > 0
 
     async def _endpoint(self, session: Session, url: str) -> object:
-        found = await session.value(sql.find_direct, url=url)
+        found = await session.value(QUERIES.find_direct, url=url)
         if found is not None:
             return found
         made = await session.value(
-            sql.create_endpoint,
+            QUERIES.create_endpoint,
             kind="direct",
             url=url,
             events=[],
@@ -56,10 +56,10 @@ class ProgressReports:
             max_concurrent=8,
             now=self._clock.now() or datetime.now(UTC),
         )
-        return made if made is not None else await session.value(sql.find_direct, url=url)
+        return made if made is not None else await session.value(QUERIES.find_direct, url=url)
 
 
-class ProgressRelease:
+class ProgressThrottle:
     """Turns reports into deliveries, at most one a second for each subject."""
 
     def __init__(self, database: Database, *, batch: int = 500, clock: Clock | None = None) -> None:
@@ -79,7 +79,7 @@ class ProgressRelease:
         )
 
     async def _next_due(self) -> float | None:
-        due: float | None = await self._db.value(sql.next_progress, now=self._now())
+        due: float | None = await self._db.value(QUERIES.next_progress, now=self._now())
         return due
 
     async def run_once(self) -> Counts:
@@ -87,15 +87,15 @@ class ProgressRelease:
 
     async def _release(self, session: Session) -> int:
         now = self._now()
-        rows = await session.fetch(sql.take_progress, now=now, most=self._batch)
+        rows = await session.fetch(QUERIES.take_progress, now=now, most=self._batch)
         if not rows:
             return 0
         subjects = [row["subject"] for row in rows]
         endpoint_ids = [row["endpoint_id"] for row in rows]
-        await session.fetch(sql.lock_gates, endpoint_ids=list(set(endpoint_ids)))
-        await session.execute(sql.supersede, endpoint_ids=endpoint_ids, subjects=subjects, now=now)
-        await session.execute(sql.release_progress, subjects=subjects, pace=PACE.total_seconds(), now=now)
-        await session.fetch(sql.open_gates, endpoint_ids=list(set(endpoint_ids)), now=now)
+        await session.fetch(QUERIES.lock_gates, endpoint_ids=list(set(endpoint_ids)))
+        await session.execute(QUERIES.supersede, endpoint_ids=endpoint_ids, subjects=subjects, now=now)
+        await session.execute(QUERIES.release_progress, subjects=subjects, pace=PACE.total_seconds(), now=now)
+        await session.fetch(QUERIES.open_gates, endpoint_ids=list(set(endpoint_ids)), now=now)
         return len(rows)
 
     def _now(self) -> datetime:

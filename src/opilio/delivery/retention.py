@@ -1,19 +1,21 @@
-"""Keeps history for as long as it is wanted: prepares the days to come, drops those that are over."""
+"""Drops old events, attempts, deliveries and dead letters, and prepares the partitions of the next days."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from opilio.adapters.postgres import Database, Session
+from opilio.adapters.postgres import Database, Statement
+from opilio.adapters.postgres.partitions import Partitions
 from opilio.clock import Clock
-from opilio.delivery.outbox.routing import sql
+from opilio.delivery.sql import QUERIES
 from opilio.loop import Counts, Loop
 
-_BATCH = 5000
+_BATCH = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Retention:
-    """Events can be replayed for as long as they are kept: longer than the three days of retries."""
+class KeepFor:
+    """How long each kind is kept. Events can be replayed for that long: longer than the three days of retries."""
 
     events: timedelta = timedelta(days=30)
     attempts: timedelta = timedelta(days=30)
@@ -26,36 +28,49 @@ class Retention:
             raise ValueError("events must be kept for at least four days: retries need them for three")
 
 
-class Pruning:
+class DeliveryRetention:
+    """One process at a time; every step is a short transaction of its own."""
+
     def __init__(
-        self, database: Database, retention: Retention | None = None, *, clock: Clock | None = None
+        self, database: Database, keep: KeepFor | None = None, *, clock: Clock | None = None
     ) -> None:
         self._db = database
-        self._keep = retention or Retention()
+        self._keep = keep or KeepFor()
         self._clock = clock or Clock()
+        self._partitions = [
+            (Partitions(database, "event_log", "day"), self._keep.events),
+            (Partitions(database, "webhook_attempt", "day"), self._keep.attempts),
+        ]
 
     def loop(self) -> Loop:
-        return Loop("delivery_retention", 3600, self.run_once, drain=True)
+        return Loop("delivery_retention", 3600, self.run_once)
 
     async def run_once(self) -> Counts:
-        """Counts the rows and days dropped; nothing while another process does it."""
-        return {"dropped": await self._db.transact(self._prune)}
+        """Counts what was dropped; nothing while another process does it."""
+        async with self._db.try_lock("opilio.delivery.retention") as mine:
+            return await self._drop_old() if mine else {}
 
-    async def _prune(self, session: Session) -> int:
-        if not await session.value(sql.try_alone):
-            return 0
+    async def _drop_old(self) -> Counts:
         now = self._clock.now() or datetime.now(UTC)
-        keep = self._keep
-        await session.fetch(sql.prepare_partitions, now=now)
-        days = await session.value(sql.drop_events, before=now - keep.events)
-        days += await session.value(sql.drop_attempts, before=now - keep.attempts)
-        rows: int = await session.value(sql.prune_unprepared, before=now - max(keep.events, keep.attempts))
-        rows += await session.execute(sql.prune_deliveries, before=now - keep.deliveries, most=_BATCH)
-        rows += await session.execute(
-            sql.prune_dead_letters,
-            replayed_before=now - keep.replayed_dead_letters,
-            before=now - keep.dead_letters,
-            most=_BATCH,
-        )
-        rows += await session.execute(sql.prune_progress, before=now - keep.deliveries)
-        return int(days) + rows
+        days = 0
+        for partitions, keep in self._partitions:
+            await partitions.prepare(now)
+            days += len(await partitions.drop_before(now - keep))
+        keep_for = self._keep
+        return {
+            "days": days,
+            "deliveries": await self._delete(QUERIES.delete_old_deliveries, before=now - keep_for.deliveries),
+            "dead_letters": await self._delete(
+                QUERIES.delete_old_dead_letters,
+                replayed_before=now - keep_for.replayed_dead_letters,
+                before=now - keep_for.dead_letters,
+            ),
+            "progress": await self._delete(QUERIES.delete_old_progress, before=now - keep_for.deliveries),
+        }
+
+    async def _delete(self, statement: Statement, **params: Any) -> int:
+        """Deletes in small batches, each its own transaction, so that nobody waits for the locks."""
+        total = 0
+        while deleted := await self._db.execute(statement, most=_BATCH, **params):
+            total += deleted
+        return total

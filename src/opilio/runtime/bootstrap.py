@@ -25,7 +25,7 @@ from opilio.crawl.pull import Puller
 from opilio.crawl.retention import Retention
 from opilio.crawl.schedule import Scheduler
 from opilio.crawl.submit import Submitter
-from opilio.delivery.dead_letters import DeadLetters, Forget
+from opilio.delivery.dead_letters import DeadLetters, RemoveFromBroker
 from opilio.delivery.outbox.event_log import Events
 from opilio.delivery.outbox.routing import Route, to_broker, to_local_bus
 from opilio.delivery.webhooks import address
@@ -125,7 +125,7 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
         insights=CrawlInsights(database, rules=rules, fleet=fleet),
         webhooks=Webhooks(database, allow=settings.webhook_allow, clock=clock),
         events=Events(database),
-        dead_letters=DeadLetters(database, route_to_bus(settings, database), _forget(settings)),
+        dead_letters=DeadLetters(database, route_to_bus(settings, database), _remove_from_broker(settings)),
         projects=open_projects(
             database,
             settings.collector,
@@ -159,24 +159,24 @@ def _rabbit(url: str, settings: Settings) -> "RabbitBus":
     return RabbitBus(url, settings.topology)
 
 
-def _forget(settings: Settings) -> Forget | None:
-    """Takes a dead letter that was sent again out of the broker's own queue too."""
+def _remove_from_broker(settings: Settings) -> RemoveFromBroker | None:
+    """Deletes a replayed dead letter from the broker's own queue too."""
     url = settings.amqp_url
     if url is None:
         return None
 
-    async def forget(queue: str, dead_letter_id: str) -> bool:
+    async def remove(queue: str, dead_letter_id: str) -> bool:
         bus = _rabbit(url, settings)
         try:
             return await bus.remove(queue, dead_letter_id)
         finally:
             await bus.close()
 
-    return forget
+    return remove
 
 
 def route_to_bus(settings: Settings, database: Database) -> Route:
-    """The road from a transaction to the bus: the broker's own queue table, or the local queues at once."""
+    """The way from a transaction to the bus: the publisher's table, or the local queues."""
     if settings.amqp_url is not None:
         return to_broker
     return to_local_bus(LocalBus(database, settings.topology, timedelta(seconds=30)))

@@ -4,7 +4,7 @@ insert into bus_queue (queue, delays_for)
 select * from unnest(:queues::text[], :delays_for::text[])
 on conflict (queue) do update set delays_for = excluded.delays_for where bus_queue.delays_for is distinct from excluded.delays_for;
 
--- name: bus_forget_bindings
+-- name: bus_delete_bindings
 -- Bindings of the topology's queues that the topology no longer has.
 delete from bus_binding b
 where b.queue = any(:queues::text[])

@@ -1,4 +1,4 @@
-"""The event log, read: lists, single events, and a tail that goes on."""
+"""Reads the event log: lists, single events, and a tail that follows new ones."""
 
 import asyncio
 from collections import OrderedDict
@@ -10,13 +10,13 @@ import msgspec
 
 from opilio.adapters.postgres import Database, Row
 from opilio.contracts.webhooks import Event
-from opilio.delivery.outbox.routing import sql
+from opilio.delivery.sql import QUERIES
 from opilio.delivery.webhooks import filters
 from opilio.errors import NotFound
 from opilio.pages import Page, page_of, read_number
 
 CHANNEL = "opilio_events"
-# Relays commit side by side, so an older event can appear after a newer one: the tail looks back this far.
+# Relays commit concurrently, so an older event can appear after a newer one: the tail looks back this far.
 _LOOK_BACK = timedelta(seconds=5)
 _REMEMBERED = 20_000
 
@@ -35,7 +35,7 @@ class Events:
         since: datetime | None = None,
     ) -> Page[Event]:
         rows = await self._db.fetch(
-            sql.list_events,
+            QUERIES.list_events,
             before=read_number(cursor),
             type_regex=filters.to_regex(filters.checked(types)) if types else None,
             subject=subject,
@@ -45,9 +45,9 @@ class Events:
         return page_of(rows, limit, _event, lambda row: row["seq"])
 
     async def get(self, event_id: UUID) -> Event:
-        row = await self._db.row(sql.find_event, event_id=event_id)
+        row = await self._db.row(QUERIES.find_event, event_id=event_id)
         if row is None:
-            raise NotFound(f"There is no event {event_id} in the log.")
+            raise NotFound("There is no event %(id)s in the log.", id=event_id)
         return _event(row)
 
     async def tail(
@@ -79,7 +79,10 @@ class Events:
         self, newest: datetime, start: datetime, regex: str | None, seen: OrderedDict[int, None]
     ) -> list[Row]:
         rows = await self._db.fetch(
-            sql.recent_events, since=max(start, newest - _LOOK_BACK), type_regex=regex, most=_REMEMBERED // 2
+            QUERIES.recent_events,
+            since=max(start, newest - _LOOK_BACK),
+            type_regex=regex,
+            most=_REMEMBERED // 2,
         )
         fresh = [row for row in rows if row["seq"] not in seen]
         for row in fresh:

@@ -1,23 +1,23 @@
-"""Publishes what the relay queued for the broker, and forgets it once the broker has confirmed."""
+"""Publishes what the relay queued for the broker, and deletes it once the broker has confirmed."""
 
 from opilio.adapters.postgres import Database, Session
 from opilio.bus import Bus, Outgoing
 from opilio.contracts.topology import EVENTS
-from opilio.delivery.outbox.routing import bury, sql
+from opilio.delivery.outbox.routing import dead_letter_unroutable
+from opilio.delivery.sql import QUERIES
 from opilio.loop import Counts, Loop
 
 CHANNEL = "opilio_outbound"
 
 
 class Publisher:
-    """Any number of them may run. Rows stay locked until their confirms are in and the deletion commits."""
+    """Safe to run concurrently: rows stay locked until they are confirmed and their deletion commits."""
 
     def __init__(self, database: Database, bus: Bus, *, events: str = EVENTS, batch: int = 500) -> None:
         self._db = database
         self._bus = bus
         self._events = events
         self._batch = batch
-        self.unheard = 0  # events that no queue was bound for
 
     def loop(self) -> Loop:
         return Loop("publisher", 5, self.run_once, drain=True, wake_on=[CHANNEL], notifications=self._db)
@@ -26,7 +26,7 @@ class Publisher:
         return {"published": await self._db.transact(self._publish)}
 
     async def _publish(self, session: Session) -> int:
-        rows = await session.fetch(sql.claim_outbound, most=self._batch)
+        rows = await session.fetch(QUERIES.claim_outbound, most=self._batch)
         if not rows:
             return 0
         messages = [
@@ -40,8 +40,8 @@ class Publisher:
             )
             for row in rows
         ]
-        outcomes = await self._bus.publish_many(messages)
-        lost = [message for message, outcome in zip(messages, outcomes, strict=True) if outcome]
-        self.unheard += await bury(session, lost, events=self._events)
-        await session.execute(sql.forget_outbound, seqs=[row["seq"] for row in rows])
+        results = await self._bus.publish_many(messages)
+        unroutable = [message for message, failed in zip(messages, results, strict=True) if failed]
+        await dead_letter_unroutable(session, unroutable, events=self._events)
+        await session.execute(QUERIES.delete_outbound, seqs=[row["seq"] for row in rows])
         return len(rows)

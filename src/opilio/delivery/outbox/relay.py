@@ -1,4 +1,4 @@
-"""Takes events from the outbox and hands each to the log, to webhooks and to the bus, in one transaction."""
+"""Moves events from the outbox to the event log, to webhooks and to the bus, in one transaction."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,22 +10,23 @@ from opilio.bus import Outgoing
 from opilio.clock import Clock
 from opilio.contracts.topology import EVENTS
 from opilio.delivery.outbox.envelope import envelope
-from opilio.delivery.outbox.routing import Parcel, Route, sql
+from opilio.delivery.outbox.routing import OutboxMessage, Route
+from opilio.delivery.sql import QUERIES
 from opilio.loop import Counts, Loop
 
 CHANNEL = "opilio_outbox"
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """An event on its way: the outbox row, and the bytes that everybody gets."""
+class RelayedEvent:
+    """An outbox row, and the bytes that everybody gets."""
 
     row: Row
     body: bytes
 
 
 class Relay:
-    """Any number of them may run: each takes rows that no other holds."""
+    """Safe to run concurrently: each takes rows that no other one holds."""
 
     def __init__(
         self,
@@ -52,13 +53,13 @@ class Relay:
         return {"relayed": await self._db.transact(self._relay)}
 
     async def _relay(self, session: Session) -> int:
-        rows = await session.fetch(sql.claim_outbox, most=self._batch)
+        rows = await session.fetch(QUERIES.claim_outbox, most=self._batch)
         if not rows:
             return 0
-        events = [Event(row, self._envelope(row)) for row in rows if row["exchange"] is None]
-        await self._tell_webhooks(session, events)
-        await self._route(session, self._parcels(rows, events))
-        await session.execute(sql.forget_outbox, seqs=[row["seq"] for row in rows])
+        events = [RelayedEvent(row, self._envelope(row)) for row in rows if row["exchange"] is None]
+        await self._log_and_fan_out(session, events)
+        await self._route(session, self._outgoing(rows, events))
+        await session.execute(QUERIES.delete_outbox, seqs=[row["seq"] for row in rows])
         return len(rows)
 
     def _envelope(self, row: Row) -> bytes:
@@ -71,9 +72,9 @@ class Relay:
             data=row["data"],
         )
 
-    def _parcels(self, rows: Sequence[Row], events: Sequence[Event]) -> list[Parcel]:
+    def _outgoing(self, rows: Sequence[Row], events: Sequence[RelayedEvent]) -> list[OutboxMessage]:
         bodies = {event.row["seq"]: event.body for event in events}
-        return [Parcel(row["seq"], row["subject"], self._message(row, bodies)) for row in rows]
+        return [OutboxMessage(row["seq"], row["subject"], self._message(row, bodies)) for row in rows]
 
     def _message(self, row: Row, bodies: Mapping[int, bytes]) -> Outgoing:
         if row["exchange"] is None:
@@ -87,29 +88,29 @@ class Relay:
             row["correlation_id"],
         )
 
-    async def _tell_webhooks(self, session: Session, events: Sequence[Event]) -> None:
+    async def _log_and_fan_out(self, session: Session, events: Sequence[RelayedEvent]) -> None:
         if not events:
             return
         now = self._clock.now() or datetime.now(UTC)
         columns = _columns(events)
         await session.fetch(
-            sql.log_events,
+            QUERIES.log_events,
             **columns,
             seqs=[event.row["seq"] for event in events],
             times=[event.row["occurred_at"] for event in events],
             bodies=[event.body for event in events],
             logged_at=now,
         )
-        # Locked by a statement of its own: the next one sees what others committed while it waited.
-        gates = await session.fetch(sql.lock_gates_for_types, types=list(set(columns["types"])))
+        # A statement of its own takes the locks: the next one sees what others committed meanwhile.
+        gates = await session.fetch(QUERIES.lock_gates_for_types, types=list(set(columns["types"])))
         if not gates:
             return
         endpoint_ids = [gate["endpoint_id"] for gate in gates]
-        await session.execute(sql.fan_out, **columns, endpoint_ids=endpoint_ids, logged_at=now, now=now)
-        await session.fetch(sql.open_gates, endpoint_ids=endpoint_ids, now=now)
+        await session.execute(QUERIES.fan_out, **columns, endpoint_ids=endpoint_ids, logged_at=now, now=now)
+        await session.fetch(QUERIES.open_gates, endpoint_ids=endpoint_ids, now=now)
 
 
-def _columns(events: Sequence[Event]) -> dict[str, list[Any]]:
+def _columns(events: Sequence[RelayedEvent]) -> dict[str, list[Any]]:
     return {
         "event_ids": [event.row["event_id"] for event in events],
         "types": [event.row["type"] for event in events],

@@ -1,43 +1,48 @@
-"""The two roads to the bus: through the broker's queue table, or straight into the local bus.
+"""The two ways to the bus: the table that the publisher reads, or the queues of the local bus.
 
-Both run inside the caller's transaction, so what is handed over and what it came from change together.
+Both run inside the caller's transaction, so that a message and its cause are committed together.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
-from opilio.adapters.local_bus import LocalBus
-from opilio.adapters.postgres import Session, load_queries
-from opilio.bus import Outgoing, standard_headers
+from opilio.adapters.postgres import Session
+from opilio.bus import Outgoing, Unroutable, standard_headers
 from opilio.contracts.topology import EVENTS
+from opilio.delivery.sql import QUERIES
 
-sql = load_queries("opilio.delivery")
 UNROUTABLE_QUEUE = "outbound.dlq"
 WEBHOOKS_QUEUE = "webhooks.dlq"
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
-    """A message with its place in the order of its subject."""
+class OutboxMessage:
+    """A message with its position in the order of its subject."""
 
     seq: int
     subject: str
     message: Outgoing
 
 
-Route: TypeAlias = Callable[[Session, Sequence[Parcel]], Awaitable[None]]
+Route: TypeAlias = Callable[[Session, Sequence[OutboxMessage]], Awaitable[None]]
 
 
-async def to_broker(session: Session, parcels: Sequence[Parcel]) -> None:
-    """Queues messages for the publisher, so that a broker that is away delays nothing but itself."""
-    messages = [parcel.message for parcel in parcels]
+class TransactionalBus(Protocol):
+    """A bus that publishes inside a database transaction: the local one."""
+
+    async def route(self, session: Session, messages: Sequence[Outgoing]) -> list[Unroutable | None]: ...
+
+
+async def to_broker(session: Session, outgoing: Sequence[OutboxMessage]) -> None:
+    """Queues messages for the publisher, so that a broker that is down holds up nothing else."""
+    messages = [each.message for each in outgoing]
     await session.fetch(
-        sql.queue_for_broker,
-        seqs=[parcel.seq for parcel in parcels],
-        subjects=[parcel.subject for parcel in parcels],
+        QUERIES.queue_for_broker,
+        seqs=[each.seq for each in outgoing],
+        subjects=[each.subject for each in outgoing],
         exchanges=[m.exchange for m in messages],
         routing_keys=[m.routing_key for m in messages],
         message_ids=[m.message_id for m in messages],
@@ -47,23 +52,24 @@ async def to_broker(session: Session, parcels: Sequence[Parcel]) -> None:
     )
 
 
-def to_local_bus(bus: LocalBus, *, events: str = EVENTS) -> Route:
-    """Puts messages into the local queues bound for them."""
+def to_local_bus(bus: TransactionalBus, *, events: str = EVENTS) -> Route:
+    """Puts messages into the local queues that are bound for them."""
 
-    async def route(session: Session, parcels: Sequence[Parcel]) -> None:
-        messages = [parcel.message for parcel in parcels]
-        outcomes = await bus.route(session, messages)
-        await bury(session, [m for m, lost in zip(messages, outcomes, strict=True) if lost], events=events)
+    async def route(session: Session, outgoing: Sequence[OutboxMessage]) -> None:
+        messages = [each.message for each in outgoing]
+        results = await bus.route(session, messages)
+        unroutable = [m for m, failed in zip(messages, results, strict=True) if failed]
+        await dead_letter_unroutable(session, unroutable, events=events)
 
     return route
 
 
-async def bury(session: Session, unroutable: Sequence[Outgoing], *, events: str) -> int:
-    """Dead-letters what no queue is bound for. An event that nobody listens for is no fault: it is in the log."""
+async def dead_letter_unroutable(session: Session, unroutable: Sequence[Outgoing], *, events: str) -> None:
+    """Dead-letters messages that no queue is bound for. An event without a listener is no fault: it is in the log."""
     lost = [message for message in unroutable if message.exchange != events]
     if lost:
         await session.execute(
-            sql.bury_unroutable,
+            QUERIES.dead_letter_unroutable,
             queue=UNROUTABLE_QUEUE,
             exchanges=[m.exchange for m in lost],
             routing_keys=[m.routing_key for m in lost],
@@ -72,4 +78,3 @@ async def bury(session: Session, unroutable: Sequence[Outgoing], *, events: str)
             headers=[msgspec.json.encode(dict(m.headers)).decode() for m in lost],
             bodies=[m.body for m in lost],
         )
-    return len(unroutable) - len(lost)

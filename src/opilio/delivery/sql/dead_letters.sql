@@ -1,5 +1,5 @@
 -- name: list_dead_letters
--- Dead letters that nobody has sent again, newest first; one of them when an id is given.
+-- Dead letters that were not replayed, newest first; one of them when an id is given.
 select dead_letter_id, queue, source, reason, exchange, routing_key, message_id, correlation_id, headers, dead_at,
        replayed_at, delivery_id, octet_length(body) as size, case when :with_body then body end as body
 from dead_letter
@@ -11,7 +11,7 @@ order by dead_letter_id desc
 limit :most;
 
 -- name: claim_dead_letter
--- Marks a dead letter as sent again; a second one finds it gone.
+-- Marks a dead letter as replayed; of two callers one gets it.
 update dead_letter set replayed_at = now()
 where dead_letter_id = :id and replayed_at is null
 returning dead_letter_id, queue, source, exchange, routing_key, message_id, correlation_id, headers, body, delivery_id;
@@ -19,15 +19,15 @@ returning dead_letter_id, queue, source, exchange, routing_key, message_id, corr
 -- name: next_seq
 select nextval(pg_get_serial_sequence('outbox', 'seq'));
 
--- name: revive_delivery
--- A webhook that was given up is sent again, with the bytes that were kept. The gate is locked by the caller.
+-- name: retry_dead_delivery
+-- Queues a dead webhook again with the bytes that were kept. The gate is locked by the caller.
 insert into webhook_delivery (endpoint_id, subject, webhook_id, type, cause, body, state, head, next_at, created_at)
 select :endpoint_id, :subject, :webhook_id, :type, 'replay', :body, 'pending',
        not exists (select 1 from webhook_delivery d where d.endpoint_id = :endpoint_id and d.subject = :subject and d.head),
        :now, :now;
 
 -- name: index_dead_letter
--- Keeps a dead letter that arrived by the broker; the same one again changes nothing.
+-- Adds a dead letter of the broker to the list; a repetition changes nothing.
 insert into dead_letter (dead_letter_id, queue, source, reason, exchange, routing_key, message_id, correlation_id, headers, body, dead_at)
 values (:id, :queue, :source, :reason, :exchange, :routing_key, :message_id, :correlation_id, :headers, :body, now())
 on conflict do nothing;

@@ -13,5 +13,5 @@ select m.* from mine m left join elsewhere e using (subject)
 where e.seq is null or m.seq < e.seq
 order by m.seq;
 
--- name: forget_outbound
+-- name: delete_outbound
 delete from outbound where seq = any(:seqs::bigint[]);

@@ -14,7 +14,7 @@ select m.* from mine m left join elsewhere e using (subject)
 where e.seq is null or m.seq < e.seq
 order by m.seq;
 
--- name: forget_outbox
+-- name: delete_outbox
 delete from outbox where seq = any(:seqs::bigint[]);
 
 -- name: log_events

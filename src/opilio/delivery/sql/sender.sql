@@ -1,4 +1,4 @@
--- name: claim_visits
+-- name: claim_batches
 -- Leases open gates, longest open first, no more of a host than it has room for, with what is to be sent there:
 -- the heads that are due; a single one where the endpoint has been failing.
 with open as materialized (
@@ -33,7 +33,7 @@ left join lateral (
   from webhook_delivery d
   where d.endpoint_id = l.endpoint_id and d.head and d.next_at <= coalesce(:now::timestamptz, now())
   order by d.next_at, d.delivery_id
-  limit case when l.failures >= :failures_before_probation then 1 else :most_of_one end
+  limit case when l.failures >= :failures_before_backoff then 1 else :most_of_one end
 ) d on true
 left join lateral (
   select v.body from event_log v where v.logged_at = d.event_logged_at and v.event_id = d.webhook_id::uuid limit 1

@@ -1,4 +1,4 @@
-"""The address of a webhook: what is taken, and the host by which endpoints are told apart."""
+"""The URL of a webhook: what is accepted, and the host that it belongs to."""
 
 from urllib.parse import SplitResult, urlsplit
 
@@ -9,7 +9,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def checked(url: str, allow: AllowList) -> str:
-    """The URL as given, refused where it could never be delivered to; names are judged when connecting."""
+    """Refuses a URL that can never be delivered to; host names are checked when connecting."""
     parts = _split(url)
     if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
         raise Invalid("url", "must be an http or https URL with a host")
@@ -20,13 +20,15 @@ def checked(url: str, allow: AllowList) -> str:
     if not allow.permits_host(parts.hostname):
         raise Invalid(
             "url",
-            f"{parts.hostname} is a private or reserved address; OPILIO_WEBHOOK_ALLOW_PRIVATE permits some",
+            "%(host)s is a private or reserved address; %(setting)s can allow it",
+            host=parts.hostname,
+            setting="OPILIO_WEBHOOK_ALLOW_PRIVATE",
         )
     return url
 
 
 def host_of(url: str) -> str:
-    """Host and port: what is down together."""
+    """Host and port: endpoints behind the same one are down together."""
     parts = _split(url)
     return f"{parts.hostname}:{parts.port or _DEFAULT_PORTS.get(parts.scheme, 0)}"
 
@@ -36,5 +38,5 @@ def _split(url: str) -> SplitResult:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        raise Invalid("url", str(error)) from None
+        raise Invalid("url", "%(reason)s", reason=error) from None
     return parts

@@ -1,4 +1,4 @@
-"""A visit to one endpoint: what was claimed, sent side by side, and what came of it."""
+"""Deliveries claimed together for one endpoint: sent side by side, with what came of each."""
 
 import asyncio
 import random
@@ -10,7 +10,7 @@ from uuid import UUID
 
 from opilio.adapters.postgres import Row
 from opilio.delivery.webhooks import retry
-from opilio.delivery.webhooks.health import Answer, Health, Meaning
+from opilio.delivery.webhooks.health import Health, Response, ResponseKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,26 +24,26 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """One sending, ready to be recorded."""
+class SentDelivery:
+    """One attempt, ready to be recorded."""
 
     delivery: Delivery
     at: datetime
-    answer: Answer
+    response: Response
     outcome: str
     wait: timedelta | None
 
     @property
-    def number(self) -> int:
+    def attempt(self) -> int:
         return self.delivery.attempts + 1
 
 
-Send = Callable[["Visit", Delivery], Awaitable[Answer]]
+Send = Callable[["EndpointBatch", Delivery], Awaitable[Response]]
 
 
 @dataclass(slots=True)
-class Visit:
-    """Alone with its endpoint while its lease lasts. It ends at the first failure: what was not yet begun waits."""
+class EndpointBatch:
+    """No other sender has the endpoint while the lease lasts. The first failure ends the batch: the rest waits."""
 
     endpoint_id: UUID
     lease: UUID
@@ -53,9 +53,10 @@ class Visit:
     max_concurrent: int
     health: Health
     deliveries: list[Delivery]
-    attempts: list[Attempt] = field(default_factory=list)
+    sent: list[SentDelivery] = field(default_factory=list)
 
     async def run(self, send: Send, now: Callable[[], datetime], budget: timedelta) -> None:
+        """Starts no attempt after the budget has passed."""
         waiting = iter(self.deliveries)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + budget.total_seconds()
@@ -66,50 +67,50 @@ class Visit:
             for delivery in waiting:
                 if failed or loop.time() > deadline:
                     return
-                answer = await send(self, delivery)
-                self.attempts.append(_attempt(delivery, answer, now()))
-                failed = failed or answer.meaning is not Meaning.DELIVERED
+                response = await send(self, delivery)
+                self.sent.append(_outcome(delivery, response, now()))
+                failed = failed or response.kind is not ResponseKind.DELIVERED
 
         await asyncio.gather(*(work() for _ in range(min(self.max_concurrent, len(self.deliveries)))))
-        for attempt in self.attempts:
-            self.health = self.health.after(attempt.answer, attempt.at)
+        for sent in self.sent:
+            self.health = self.health.after(sent.response, sent.at)
 
     @property
-    def meanings(self) -> list[Meaning]:
-        return [attempt.answer.meaning for attempt in self.attempts]
+    def kinds(self) -> list[ResponseKind]:
+        return [sent.response.kind for sent in self.sent]
 
     @property
     def finished(self) -> list[Delivery]:
-        return [attempt.delivery for attempt in self.attempts if attempt.outcome != "retrying"]
+        return [sent.delivery for sent in self.sent if sent.outcome != "retrying"]
 
-    def verdict(self, now: datetime) -> tuple[str, str] | None:
-        """The status that the endpoint gets, and why, when it is to be switched off."""
-        if Meaning.GONE in self.meanings:
+    def status_change(self, now: datetime) -> tuple[str, str] | None:
+        """The new status of the endpoint and the reason, when it must be switched off."""
+        if ResponseKind.GONE in self.kinds:
             return "disabled", "it answered 410 Gone"
-        if self.health.failed_too_long(now) and self.attempts:
+        if self.health.failed_too_long(now) and self.sent:
             since = self.health.failing_since
-            last = self.attempts[-1].answer.complaint
+            last = self.sent[-1].response.error_text
             return "paused", f"every attempt since {since:%Y-%m-%d %H:%M} UTC failed; the last one: {last}"
         return None
 
 
-def _attempt(delivery: Delivery, answer: Answer, at: datetime) -> Attempt:
-    if answer.meaning is Meaning.DELIVERED:
-        return Attempt(delivery, at, answer, "delivered", None)
-    wait = retry.next_wait(delivery.attempts + 1, answer.retry_after, random.random())
+def _outcome(delivery: Delivery, response: Response, at: datetime) -> SentDelivery:
+    if response.kind is ResponseKind.DELIVERED:
+        return SentDelivery(delivery, at, response, "delivered", None)
+    wait = retry.next_wait(delivery.attempts + 1, response.retry_after, random.random())
     if wait is None or delivery.body is None:
-        return Attempt(delivery, at, answer, "dead", None)
-    return Attempt(delivery, at, answer, "retrying", wait)
+        return SentDelivery(delivery, at, response, "dead", None)
+    return SentDelivery(delivery, at, response, "retrying", wait)
 
 
-def visits(rows: Iterable[Row], lease: UUID) -> list[Visit]:
-    """The claimed rows, one visit for each endpoint."""
+def batches_of(rows: Iterable[Row], lease: UUID) -> list[EndpointBatch]:
+    """Groups claimed rows by endpoint."""
     found = []
     for _, group in groupby(rows, key=lambda row: row["endpoint_id"]):
         members = list(group)
         first = members[0]
         found.append(
-            Visit(
+            EndpointBatch(
                 endpoint_id=first["endpoint_id"],
                 lease=lease,
                 host=first["host"],

@@ -1,4 +1,4 @@
-"""Sends one webhook and tells what came back."""
+"""The HTTP client for webhooks: sends one and returns what came back."""
 
 import asyncio
 import time
@@ -14,12 +14,12 @@ import httpcore2
 import httpx2
 
 from opilio import __version__
-from opilio.delivery.webhooks.health import Answer
+from opilio.delivery.webhooks.health import Response
 from opilio.delivery.webhooks.retry import parse_retry_after
 from opilio.net.allowed_addresses import AllowList
 from opilio.net.guarded_connect import GuardedBackend
 
-KEPT_OF_ANSWER = 1024
+KEPT_OF_BODY = 1024
 _KEPT_SECONDS = 15.0  # of an idle connection
 _READ_AT_MOST = 64 * 1024  # more than that is not worth keeping the connection for
 _BASE = [
@@ -46,29 +46,29 @@ class _Target(NamedTuple):
     host: _Host
 
 
-class Post:
-    """An HTTP client for receivers: no redirects, no proxies, permitted addresses only, in bounded time.
+class WebhookClient:
+    """No redirects, no proxies, permitted addresses only, in bounded time.
 
-    It speaks to httpcore itself: the models of a full client took two fifths of the time of a sending.
+    It uses httpcore directly: the models of a full client took two fifths of the time of an attempt.
     """
 
     def __init__(self, allow: AllowList, *, limit: timedelta = timedelta(seconds=15)) -> None:
         self._limit = limit.total_seconds()
         self._connections = _Connections(allow)
-        # The whole exchange has its limit; connecting gets less, so that a host that is down is known sooner.
+        # The whole exchange has a limit; connecting has a shorter one, so that a host that is down is known sooner.
         self._timeouts = {"connect": min(5.0, self._limit), "read": None, "write": None, "pool": None}
 
-    async def send(self, url: str, body: bytes, headers: dict[str, str]) -> Answer:
+    async def send(self, url: str, body: bytes, headers: dict[str, str]) -> Response:
         began = time.perf_counter()
         try:
             async with asyncio.timeout(self._limit):
                 return await self._exchange(url, body, headers, began)
         except TimeoutError:
-            return Answer(None, _since(began), error=f"no answer within {self._limit:g} seconds")
+            return Response(None, _since(began), error=f"no answer within {self._limit:g} seconds")
         except (*_FAILURES, httpx2.InvalidURL, OSError, ValueError) as error:
-            return Answer(None, _since(began), error=str(error) or type(error).__name__)
+            return Response(None, _since(began), error=str(error) or type(error).__name__)
 
-    async def _exchange(self, url: str, body: bytes, headers: dict[str, str], began: float) -> Answer:
+    async def _exchange(self, url: str, body: bytes, headers: dict[str, str], began: float) -> Response:
         target = _parsed(url)
         request = httpcore2.Request(
             b"POST",
@@ -88,10 +88,10 @@ class Post:
                 head = await _read(response)
             finally:
                 await response.aclose()
-        return Answer(
+        return Response(
             response.status,
             _since(began),
-            head=head.decode(errors="replace").replace("\x00", "\ufffd"),
+            body_start=head.decode(errors="replace").replace("\x00", "\ufffd"),
             retry_after=parse_retry_after(_retry_after(response), datetime.now(UTC)),
         )
 
@@ -105,9 +105,9 @@ class Post:
 
 
 class _Connections:
-    """Idle connections by host, the one used last at hand; the hosts visited least recently lose theirs.
+    """Idle connections by host, last used first; the hosts used least recently lose theirs.
 
-    The pool of httpcore looks at all its connections for every request, which was a third of the time of a sending.
+    The pool of httpcore looks at all its connections for every request: a third of the time of an attempt.
     """
 
     MOST_IDLE = 256
@@ -171,11 +171,11 @@ class _Connections:
 
 
 async def _read(response: httpcore2.Response) -> bytes:
-    """The first kilobyte as it came; the rest is read only as far as it keeps the connection usable."""
+    """The first kilobyte; more is read only while that keeps the connection usable."""
     head, size = b"", 0
     async for chunk in response.aiter_stream():
         size += len(chunk)
-        head += chunk[: KEPT_OF_ANSWER - len(head)]
+        head += chunk[: KEPT_OF_BODY - len(head)]
         if size > _READ_AT_MOST:
             break
     return head

@@ -1,4 +1,4 @@
-"""Webhook endpoints, managed: what the API and the command line do with them."""
+"""Manages webhook endpoints: one function per verb, with its audit entry, for API, dashboard and CLI."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 import msgspec
 from msgspec import UNSET
 
+from opilio import audit
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.clock import Clock
 from opilio.contracts.webhooks import (
@@ -22,19 +23,19 @@ from opilio.contracts.webhooks import (
     WebhookTest,
 )
 from opilio.delivery.outbox.envelope import envelope
-from opilio.delivery.outbox.routing import sql
+from opilio.delivery.sql import QUERIES
 from opilio.delivery.webhooks import address, filters, signature
-from opilio.delivery.webhooks.health import Meaning
+from opilio.delivery.webhooks.health import ResponseKind
 from opilio.errors import Invalid, NotFound
 from opilio.net.allowed_addresses import PUBLIC_ONLY, AllowList
 from opilio.pages import Page, page_of, read_uuid
 
-# What a paused endpoint missed is looked for from a little earlier: clocks of several processes meet here.
+# Events that a paused endpoint missed are looked for from a little before the pause.
 _MARGIN = timedelta(minutes=1)
 
 
 class Webhooks:
-    """Creates, lists, changes and deletes endpoints; tests and replays."""
+    """Creates, lists, changes, tests and deletes endpoints, and replays their events."""
 
     def __init__(
         self,
@@ -49,38 +50,45 @@ class Webhooks:
         self._source = source
         self._clock = clock or Clock()
 
-    async def create(self, request: EndpointCreate) -> Endpoint:
-        """Answers the endpoint with its secret, which is told this once."""
+    async def create(self, request: EndpointCreate, *, actor: str) -> Endpoint:
+        """Answers the endpoint with its secret, which is shown only once."""
         url = address.checked(request.url, self._allow)
         events = filters.checked(request.events)
         secret = signature.checked_secret(request.secret) if request.secret else signature.new_secret()
-        endpoint_id = await self._db.value(
-            sql.create_endpoint,
-            kind="subscription",
-            url=url,
-            events=events,
-            event_regex=filters.to_regex(events),
-            secret=secret,
-            description=request.description,
-            host=address.host_of(url),
-            max_concurrent=request.max_concurrent,
-            now=self._now(),
-        )
+
+        async def insert(session: Session) -> UUID:
+            endpoint_id: UUID = await session.value(
+                QUERIES.create_endpoint,
+                kind="subscription",
+                url=url,
+                events=events,
+                event_regex=filters.to_regex(events),
+                secret=secret,
+                description=request.description,
+                host=address.host_of(url),
+                max_concurrent=request.max_concurrent,
+                now=self._now(),
+            )
+            await audit.record(session, actor, "webhook.create", str(endpoint_id), {"url": url})
+            return endpoint_id
+
+        endpoint_id = await self._db.transact(insert)
         return msgspec.structs.replace(await self.get(endpoint_id), secret=secret)
 
     async def page(self, *, limit: int = 100, cursor: str | None = None) -> Page[Endpoint]:
         rows = await self._db.fetch(
-            sql.list_endpoints, endpoint_id=None, before=read_uuid(cursor), most=limit + 1
+            QUERIES.list_endpoints, endpoint_id=None, before=read_uuid(cursor), most=limit + 1
         )
         return page_of(rows, limit, _endpoint, lambda row: row["endpoint_id"])
 
     async def get(self, endpoint_id: UUID) -> Endpoint:
-        row = await self._db.row(sql.list_endpoints, endpoint_id=endpoint_id, before=None, most=1)
+        row = await self._db.row(QUERIES.list_endpoints, endpoint_id=endpoint_id, before=None, most=1)
         if row is None:
-            raise NotFound(f"There is no webhook {endpoint_id}.")
+            raise _not_found(endpoint_id)
         return _endpoint(row)
 
-    async def patch(self, endpoint_id: UUID, patch: EndpointPatch) -> Endpoint:
+    async def change(self, endpoint_id: UUID, patch: EndpointPatch, *, actor: str) -> Endpoint:
+        """What the patch leaves out stays; enabling a paused endpoint sends what it missed."""
         url = None if patch.url is UNSET else address.checked(patch.url, self._allow)
         events = None if patch.events is UNSET else filters.checked(patch.events)
         status = None if patch.enabled is UNSET else ("active" if patch.enabled else "disabled")
@@ -94,52 +102,58 @@ class Webhooks:
             "description": None if patch.description is UNSET else patch.description,
             "max_concurrent": None if patch.max_concurrent is UNSET else patch.max_concurrent,
             "status": status,
-            "reason": "switched off by hand" if status == "disabled" else None,
+            "reason": "disabled by an operator" if status == "disabled" else None,
             "fresh": url is not None or status == "active",
             "now": now,
         }
 
         async def change(session: Session) -> None:
-            await session.fetch(sql.lock_gates, endpoint_ids=[endpoint_id])
-            before = await session.row(sql.change_endpoint, **params)
+            await session.fetch(QUERIES.lock_gates, endpoint_ids=[endpoint_id])
+            before = await session.row(QUERIES.change_endpoint, **params)
             if before is None:
-                raise NotFound(f"There is no webhook {endpoint_id}.")
+                raise _not_found(endpoint_id)
             if status == "active":
                 await self._resume(session, endpoint_id, before, now)
+            await audit.record(session, actor, "webhook.change", str(endpoint_id), msgspec.to_builtins(patch))
 
         await self._db.transact(change)
         return await self.get(endpoint_id)
 
     async def _resume(self, session: Session, endpoint_id: UUID, before: Row, now: datetime) -> None:
-        """What waited is tried at once; what a pause kept from being queued is queued."""
-        await session.execute(sql.try_waiting_now, endpoint_id=endpoint_id, now=now)
+        """Retries waiting deliveries now, and queues the events that a pause left out."""
+        await session.execute(QUERIES.try_waiting_now, endpoint_id=endpoint_id, now=now)
         if before["old_status"] == "paused":
             since = before["old_since"] - _MARGIN
             await session.execute(
-                sql.replay_events, endpoint_id=endpoint_id, ids=None, since=since, until=None, now=now
+                QUERIES.replay_events, endpoint_id=endpoint_id, ids=None, since=since, until=None, now=now
             )
-        await session.fetch(sql.reopen_gate, endpoint_id=endpoint_id, now=now)
+        await session.fetch(QUERIES.reopen_gate, endpoint_id=endpoint_id, now=now)
 
-    async def rotate_secret(self, endpoint_id: UUID, request: SecretRotation) -> Endpoint:
-        """Answers the endpoint with its new secret; both sign until the overlap has passed."""
+    async def rotate_secret(self, endpoint_id: UUID, request: SecretRotation, *, actor: str) -> Endpoint:
+        """Answers the endpoint with its new secret; both secrets sign until the overlap has passed."""
         secret = signature.checked_secret(request.secret) if request.secret else signature.new_secret()
         now = self._now()
-        found = await self._db.value(
-            sql.rotate_secret,
-            endpoint_id=endpoint_id,
-            secret=secret,
-            old_until=now + timedelta(hours=request.overlap_hours),
-            now=now,
-        )
-        if found is None:
-            raise NotFound(f"There is no webhook {endpoint_id}.")
+
+        async def rotate(session: Session) -> None:
+            old_until = now + timedelta(hours=request.overlap_hours)
+            found = await session.value(
+                QUERIES.rotate_secret, endpoint_id=endpoint_id, secret=secret, old_until=old_until, now=now
+            )
+            if found is None:
+                raise _not_found(endpoint_id)
+            await audit.record(session, actor, "webhook.rotate", str(endpoint_id))
+
+        await self._db.transact(rotate)
         return msgspec.structs.replace(await self.get(endpoint_id), secret=secret)
 
-    async def delete(self, endpoint_id: UUID) -> None:
+    async def delete(self, endpoint_id: UUID, *, actor: str) -> None:
+        """Deletes an endpoint and its pending deliveries."""
+
         async def remove(session: Session) -> None:
-            await session.fetch(sql.lock_gates, endpoint_ids=[endpoint_id])
-            if await session.value(sql.delete_endpoint, endpoint_id=endpoint_id) is None:
-                raise NotFound(f"There is no webhook {endpoint_id}.")
+            await session.fetch(QUERIES.lock_gates, endpoint_ids=[endpoint_id])
+            if await session.value(QUERIES.delete_endpoint, endpoint_id=endpoint_id) is None:
+                raise _not_found(endpoint_id)
+            await audit.record(session, actor, "webhook.delete", str(endpoint_id))
 
         await self._db.transact(remove)
 
@@ -148,7 +162,7 @@ class Webhooks:
     ) -> Page[Attempt]:
         await self.get(endpoint_id)
         rows = await self._db.fetch(
-            sql.list_attempts,
+            QUERIES.list_attempts,
             endpoint_id=endpoint_id,
             before=read_uuid(cursor),
             webhook_id=webhook_id,
@@ -156,18 +170,18 @@ class Webhooks:
         )
         return page_of(rows, limit, _attempt, lambda row: row["attempt_id"])
 
-    async def replay(self, endpoint_id: UUID, request: ReplayRequest) -> ReplayAnswer:
-        """Sends again what was sent, or would have been; every webhook keeps its `webhook-id`."""
+    async def replay(self, endpoint_id: UUID, request: ReplayRequest, *, actor: str) -> ReplayAnswer:
+        """Sends matching events again, whether they were sent before or not; each keeps its `webhook-id`."""
         if (request.ids is None) == (request.since is None):
             raise Invalid("since", "give either ids or since")
         endpoint = await self.get(endpoint_id)
         if endpoint.status != "active":
-            raise Invalid("id", f"the endpoint is {endpoint.status}: enable it first")
-        statement = sql.replay_events if endpoint.kind == "subscription" else sql.replay_direct
+            raise Invalid("id", "the endpoint is %(status)s: enable it first", status=endpoint.status)
+        statement = QUERIES.replay_events if endpoint.kind == "subscription" else QUERIES.replay_direct
         now = self._now()
 
         async def queue(session: Session) -> int:
-            await session.fetch(sql.lock_gates, endpoint_ids=[endpoint_id])
+            await session.fetch(QUERIES.lock_gates, endpoint_ids=[endpoint_id])
             count = await session.execute(
                 statement,
                 endpoint_id=endpoint_id,
@@ -177,17 +191,18 @@ class Webhooks:
                 now=now,
             )
             if count:
-                await session.fetch(sql.reopen_gate, endpoint_id=endpoint_id, now=now)
+                await session.fetch(QUERIES.reopen_gate, endpoint_id=endpoint_id, now=now)
+            await audit.record(session, actor, "webhook.replay", str(endpoint_id), {"replayed": count})
             return count
 
         return ReplayAnswer(await self._db.transact(queue))
 
-    async def test(self, endpoint_id: UUID) -> TestAnswer:
-        """Sends a `webhook.test` event now, whatever the endpoint's state, and tells how it was taken."""
+    async def test(self, endpoint_id: UUID, *, actor: str) -> TestAnswer:
+        """Sends a `webhook.test` event now, whatever the endpoint's status, and answers what came back."""
         now = self._now()
-        row = await self._db.row(sql.endpoint_to_test, endpoint_id=endpoint_id, now=now)
+        row = await self._db.row(QUERIES.endpoint_to_test, endpoint_id=endpoint_id, now=now)
         if row is None:
-            raise NotFound(f"There is no webhook {endpoint_id}.")
+            raise _not_found(endpoint_id)
         event_id = uuid4()
         data = WebhookTest(endpoint_id=endpoint_id, message="If you can verify this, the endpoint works.")
         body = envelope(
@@ -199,38 +214,52 @@ class Webhooks:
             data=msgspec.json.encode(data).decode(),
         )
         secrets = [secret for secret in (row["secret"], row["old_secret"]) if secret]
-        from opilio.delivery.webhooks.client import Post  # noqa: PLC0415 - an HTTP client that only this needs
+        from opilio.delivery.webhooks.client import WebhookClient  # noqa: PLC0415 - only this needs an HTTP client
 
-        async with Post(self._allow) as post:
-            answer = await post.send(
+        async with WebhookClient(self._allow) as client:
+            response = await client.send(
                 row["url"], body, signature.headers(str(event_id), datetime.now(UTC), body, secrets)
             )
-        delivered = answer.meaning is Meaning.DELIVERED
-        await self._db.execute(
-            sql.record_test,
-            endpoint_id=endpoint_id,
-            subject=str(endpoint_id),
+        answer = TestAnswer(
             webhook_id=str(event_id),
-            type=WEBHOOK_TEST,
-            body=body,
-            state="delivered" if delivered else "dead",
-            status=answer.status,
-            latency_ms=answer.latency_ms,
-            error=answer.complaint,
-            answer=answer.head,
-            now=now,
+            delivered=response.kind is ResponseKind.DELIVERED,
+            status=response.status,
+            latency_ms=response.latency_ms,
+            error=response.error_text,
+            answer=response.body_start,
         )
-        return TestAnswer(
-            webhook_id=str(event_id),
-            delivered=delivered,
-            status=answer.status,
-            latency_ms=answer.latency_ms,
-            error=answer.complaint,
-            answer=answer.head,
-        )
+        await self._record_test(endpoint_id, answer, body, now, actor)
+        return answer
+
+    async def _record_test(
+        self, endpoint_id: UUID, answer: TestAnswer, body: bytes, now: datetime, actor: str
+    ) -> None:
+        async def record(session: Session) -> None:
+            await session.execute(
+                QUERIES.record_test,
+                endpoint_id=endpoint_id,
+                subject=str(endpoint_id),
+                webhook_id=answer.webhook_id,
+                type=WEBHOOK_TEST,
+                body=body,
+                state="delivered" if answer.delivered else "dead",
+                status=answer.status,
+                latency_ms=answer.latency_ms,
+                error=answer.error,
+                answer=answer.answer,
+                now=now,
+            )
+            details = {"delivered": answer.delivered}
+            await audit.record(session, actor, "webhook.test", str(endpoint_id), details)
+
+        await self._db.transact(record)
 
     def _now(self) -> datetime:
         return self._clock.now() or datetime.now(UTC)
+
+
+def _not_found(endpoint_id: UUID) -> NotFound:
+    return NotFound("There is no webhook %(id)s.", id=endpoint_id)
 
 
 def _endpoint(row: Row) -> Endpoint:

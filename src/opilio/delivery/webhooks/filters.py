@@ -1,4 +1,4 @@
-"""Which events an endpoint wants: `crawl.job.completed`, `crawl.job.*`, `*`."""
+"""Event filters of an endpoint: `crawl.job.completed`, `crawl.job.*`, `*`."""
 
 import re
 from collections.abc import Sequence
@@ -9,12 +9,16 @@ _SHAPE = re.compile(r"[a-z0-9_*]+(\.[a-z0-9_*]+)*")
 
 
 def checked(patterns: Sequence[str]) -> list[str]:
-    """The patterns without repetition; one that can never match anything is refused."""
+    """The patterns without repetitions; refuses one that can never match."""
     if not patterns:
-        raise Invalid("events", "name at least one event, or * for all of them")
+        raise Invalid("events", "name at least one event type, or * for all")
     for pattern in patterns:
         if not _SHAPE.fullmatch(pattern) or len(pattern) > 200:
-            raise Invalid("events", f"{pattern!r} is no event type or pattern like crawl.job.*")
+            raise Invalid(
+                "events",
+                "%(pattern)s is not an event type or a pattern like crawl.job.*",
+                pattern=repr(pattern),
+            )
     return list(dict.fromkeys(patterns))
 
 
@@ -25,7 +29,3 @@ def to_regex(patterns: Sequence[str]) -> str:
 
 def _as_regex(pattern: str) -> str:
     return pattern.replace(".", r"\.").replace("*", ".*")
-
-
-def matches(patterns: Sequence[str], event_type: str) -> bool:
-    return re.match(to_regex(patterns), event_type) is not None

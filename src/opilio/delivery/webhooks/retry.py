@@ -1,4 +1,4 @@
-"""When a webhook that failed is tried again: soon at first, for three days in all."""
+"""When a failed webhook is retried: soon at first, for three days in all."""
 
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -36,7 +36,7 @@ def next_wait(attempts: int, retry_after: timedelta | None, draw: float) -> time
 
 
 def parse_retry_after(value: str | None, now: datetime) -> timedelta | None:
-    """Seconds or an HTTP date; whatever else stands there is ignored."""
+    """Seconds or an HTTP date; anything else is ignored."""
     if not value:
         return None
     text = value.strip()

@@ -1,4 +1,4 @@
-"""Sends webhooks: claims endpoints that are due, visits them side by side, records what came of it in batches."""
+"""Sends webhooks: claims endpoints that are due, sends their deliveries, records the results in batches."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,29 +9,29 @@ import structlog
 
 from opilio.adapters.postgres import Database, Session
 from opilio.clock import Clock
-from opilio.delivery.outbox.routing import sql
+from opilio.delivery.sql import QUERIES
 from opilio.delivery.webhooks import signature
-from opilio.delivery.webhooks.batch import Delivery, Visit, visits
-from opilio.delivery.webhooks.client import Post
-from opilio.delivery.webhooks.health import FAILURES_BEFORE_COOLING, Answer, HostWatch, Meaning
+from opilio.delivery.webhooks.batch import Delivery, EndpointBatch, batches_of
+from opilio.delivery.webhooks.client import WebhookClient
+from opilio.delivery.webhooks.health import FAILURES_BEFORE_BACKOFF, HostLimits, Response, ResponseKind
 from opilio.loop import Counts, Loop, run_loops
 
 log = structlog.get_logger(__name__)
 CHANNEL = "opilio_webhooks"
-# A visit begins no sending after the budget, and a sending takes at most its limit: both fit into the lease,
-# so that nobody else sends for an endpoint while it is being visited.
+# No attempt begins after the budget, and an attempt takes at most its time limit: both fit into the lease,
+# so that no other sender has the endpoint at the same time.
 BUDGET = timedelta(seconds=20)
 LEASE = timedelta(seconds=60)
 GRACE = timedelta(seconds=3)
 
 
 class Sender:
-    """Any number of them may run. `at_once` bounds memory and sockets; a host that is down takes few places."""
+    """Safe to run concurrently. `at_once` bounds memory and sockets; a host that is down takes few of its places."""
 
     def __init__(
         self,
         database: Database,
-        post: Post,
+        client: WebhookClient,
         *,
         at_once: int = 200,
         host_at_once: int = 32,
@@ -43,18 +43,18 @@ class Sender:
         self._db = database
         self._budget = budget
         self._lease = lease
-        self._post = post
+        self._client = client
         self._at_once = at_once
         self._host_at_once = host_at_once
         self._most_of_one = most_of_one
         self._clock = clock or Clock()
-        self._hosts = HostWatch(host_at_once)
-        self._under_way: set[asyncio.Task[None]] = set()
-        self._finished: list[Visit] = []
+        self._hosts = HostLimits(host_at_once)
+        self._running: set[asyncio.Task[None]] = set()
+        self._finished: list[EndpointBatch] = []
         self._sending = Loop(
             "webhook_sender",
             5,
-            self._start_visits,
+            self._start_batches,
             drain=True,
             next_due=self._next_due,
             wake_on=[CHANNEL],
@@ -67,81 +67,82 @@ class Sender:
         try:
             await run_loops([self._sending, self._recording], stop or asyncio.Event())
         finally:
-            await self._end_visits()
+            await self._end_batches()
             await self._record_finished()
 
-    async def _end_visits(self) -> None:
-        """A receiver that is slow does not hold up the end: what it did not answer is sent again later."""
-        if self._under_way:
-            _, slow = await asyncio.wait(self._under_way, timeout=GRACE.total_seconds())
-            for visit in slow:
-                visit.cancel()
+    async def _end_batches(self) -> None:
+        """Waits a moment for slow receivers; what they have not answered by then is sent again later."""
+        if self._running:
+            _, slow = await asyncio.wait(self._running, timeout=GRACE.total_seconds())
+            for batch in slow:
+                batch.cancel()
             await asyncio.gather(*slow, return_exceptions=True)
 
     async def run_once(self) -> Counts:
         """Sends whatever is due now."""
         claimed = await self._claim()
-        await asyncio.gather(*(self._visit(visit) for visit in claimed))
-        sent = sum(len(visit.attempts) for visit in claimed)
+        await asyncio.gather(*(self._send_batch(batch) for batch in claimed))
+        sent = sum(len(batch.sent) for batch in claimed)
         await self._record_finished()
         return {"sent": sent}
 
-    async def _start_visits(self) -> Counts:
-        room = self._at_once - len(self._under_way)
+    async def _start_batches(self) -> Counts:
+        room = self._at_once - len(self._running)
         if room <= 0:
             return {}
         claimed = await self._claim(room)
-        for visit in claimed:
-            task = asyncio.create_task(self._visit(visit))
-            self._under_way.add(task)
-            task.add_done_callback(self._under_way.discard)
+        for batch in claimed:
+            task = asyncio.create_task(self._send_batch(batch))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
         return {"claimed": len(claimed)}
 
     async def _next_due(self) -> float | None:
-        if len(self._under_way) >= self._at_once:
+        if len(self._running) >= self._at_once:
             return 1.0
-        full = [host for host, left in self._hosts.rooms().items() if left <= 0]
-        due: float | None = await self._db.value(sql.next_open, now=self._clock.now(), full_hosts=full)
+        due: float | None = await self._db.value(
+            QUERIES.next_open, now=self._clock.now(), full_hosts=self._hosts.full()
+        )
         return due
 
-    async def _claim(self, room: int | None = None) -> list[Visit]:
-        rooms = self._hosts.rooms()
+    async def _claim(self, room: int | None = None) -> list[EndpointBatch]:
+        free = self._hosts.free()
         lease = uuid4()
         rows = await self._db.fetch(
-            sql.claim_visits,
+            QUERIES.claim_batches,
             hot=True,
             now=self._clock.now(),
             most=min(room or self._at_once, self._at_once),
-            full_hosts=[host for host, left in rooms.items() if left <= 0],
-            hosts=list(rooms),
-            rooms=list(rooms.values()),
+            full_hosts=self._hosts.full(),
+            hosts=list(free),
+            rooms=list(free.values()),
             host_room=self._host_at_once,
             lease=lease,
             lease_seconds=self._lease.total_seconds(),
             most_of_one=self._most_of_one,
-            failures_before_probation=FAILURES_BEFORE_COOLING,
+            failures_before_backoff=FAILURES_BEFORE_BACKOFF,
         )
-        claimed = visits(rows, lease)
-        for visit in claimed:
-            self._hosts.enter(visit.host)
+        claimed = batches_of(rows, lease)
+        for batch in claimed:
+            self._hosts.begin(batch.host)
         return claimed
 
-    async def _visit(self, visit: Visit) -> None:
+    async def _send_batch(self, batch: EndpointBatch) -> None:
         try:
-            await visit.run(self._send, self._now, self._budget)
+            await batch.run(self._send, self._now, self._budget)
         finally:
-            self._hosts.leave(visit.host, visit.meanings)
-            self._finished.append(visit)
+            self._hosts.end(batch.host, batch.kinds)
+            self._finished.append(batch)
             self._recording.wake()
 
-    async def _send(self, visit: Visit, delivery: Delivery) -> Answer:
+    async def _send(self, batch: EndpointBatch, delivery: Delivery) -> Response:
         if delivery.body is None:
-            return Answer(None, 0, error="its event is no longer in the log")
-        headers = signature.headers(delivery.webhook_id, datetime.now(UTC), delivery.body, visit.secrets)
-        return await self._post.send(visit.url, delivery.body, headers)
+            return Response(None, 0, error="its event is no longer in the log")
+        headers = signature.headers(delivery.webhook_id, datetime.now(UTC), delivery.body, batch.secrets)
+        return await self._client.send(batch.url, delivery.body, headers)
 
     async def _record_finished(self) -> Counts:
-        """One transaction for all visits that ended while the previous one was under way."""
+        """Records all batches that ended since the last round in one transaction."""
         done, self._finished = self._finished, []
         if not done:
             return {}
@@ -153,64 +154,63 @@ class Sender:
         self._sending.wake()
         return {"recorded": len(done)}
 
-    async def _record(self, session: Session, done: Sequence[Visit]) -> None:
-        now = self._clock.now()
-        await session.fetch(sql.lock_gates, endpoint_ids=[visit.endpoint_id for visit in done])
-        attempts = [attempt for visit in done for attempt in visit.attempts]
-        if attempts:
+    async def _record(self, session: Session, done: Sequence[EndpointBatch]) -> None:
+        await session.fetch(QUERIES.lock_gates, endpoint_ids=[batch.endpoint_id for batch in done])
+        sent = [sent for batch in done for sent in batch.sent]
+        if sent:
             await session.execute(
-                sql.settle_deliveries,
-                now=now,
-                delivery_ids=[attempt.delivery.delivery_id for attempt in attempts],
-                attempts=[attempt.number for attempt in attempts],
-                times=[attempt.at for attempt in attempts],
-                statuses=[attempt.answer.status for attempt in attempts],
-                latencies=[attempt.answer.latency_ms for attempt in attempts],
-                outcomes=[attempt.outcome for attempt in attempts],
-                errors=[attempt.answer.complaint for attempt in attempts],
-                answers=[attempt.answer.head for attempt in attempts],
-                waits=[attempt.wait.total_seconds() if attempt.wait else None for attempt in attempts],
+                QUERIES.settle_deliveries,
+                now=self._clock.now(),
+                delivery_ids=[each.delivery.delivery_id for each in sent],
+                attempts=[each.attempt for each in sent],
+                times=[each.at for each in sent],
+                statuses=[each.response.status for each in sent],
+                latencies=[each.response.latency_ms for each in sent],
+                outcomes=[each.outcome for each in sent],
+                errors=[each.response.error_text for each in sent],
+                answers=[each.response.body_start for each in sent],
+                waits=[each.wait.total_seconds() if each.wait else None for each in sent],
             )
-        lanes = [(visit.endpoint_id, delivery.subject) for visit in done for delivery in visit.finished]
+        lanes = [(batch.endpoint_id, delivery.subject) for batch in done for delivery in batch.finished]
         if lanes:
             await session.execute(
-                sql.promote_heads, endpoint_ids=[e for e, _ in lanes], subjects=[s for _, s in lanes]
+                QUERIES.promote_heads, endpoint_ids=[e for e, _ in lanes], subjects=[s for _, s in lanes]
             )
         await self._release(session, done)
         await self._switch_off(session, done)
 
-    async def _release(self, session: Session, done: Sequence[Visit]) -> None:
-        last_of = [visit.attempts[-1] if visit.attempts else None for visit in done]
-        succeeded = [a.at if a and a.answer.meaning is Meaning.DELIVERED else None for a in last_of]
-        failed = [a.at if a and a.answer.meaning is not Meaning.DELIVERED else None for a in last_of]
+    async def _release(self, session: Session, done: Sequence[EndpointBatch]) -> None:
+        last_of = [batch.sent[-1] if batch.sent else None for batch in done]
+        succeeded = [s.at if s and s.response.kind is ResponseKind.DELIVERED else None for s in last_of]
+        failed = [s.at if s and s.response.kind is not ResponseKind.DELIVERED else None for s in last_of]
         await session.execute(
-            sql.release_gates,
+            QUERIES.release_gates,
             now=self._clock.now(),
-            endpoint_ids=[visit.endpoint_id for visit in done],
-            leases=[visit.lease for visit in done],
-            failures=[visit.health.failures for visit in done],
-            failing_since=[visit.health.failing_since for visit in done],
-            closed_for=[self._closed_for(visit) for visit in done],
+            endpoint_ids=[batch.endpoint_id for batch in done],
+            leases=[batch.lease for batch in done],
+            failures=[batch.health.failures for batch in done],
+            failing_since=[batch.health.failing_since for batch in done],
+            closed_for=[self._closed_for(batch) for batch in done],
             success_at=succeeded,
             failure_at=failed,
-            errors=[attempt.answer.complaint if attempt else None for attempt in last_of],
+            errors=[last.response.error_text if last else None for last in last_of],
         )
 
-    def _closed_for(self, visit: Visit) -> float:
-        if visit.health.closed_until is None or not visit.attempts:
+    def _closed_for(self, batch: EndpointBatch) -> float:
+        if batch.health.closed_until is None or not batch.sent:
             return 0.0
-        return max((visit.health.closed_until - visit.attempts[-1].at).total_seconds(), 0.0)
+        return max((batch.health.closed_until - batch.sent[-1].at).total_seconds(), 0.0)
 
-    async def _switch_off(self, session: Session, done: Sequence[Visit]) -> None:
-        verdicts = [(visit.endpoint_id, visit.verdict(self._now())) for visit in done]
-        off = [(endpoint_id, *verdict) for endpoint_id, verdict in verdicts if verdict]
+    async def _switch_off(self, session: Session, done: Sequence[EndpointBatch]) -> None:
+        changes = [(batch.endpoint_id, batch.status_change(self._now())) for batch in done]
+        off = [(endpoint_id, *change) for endpoint_id, change in changes if change]
         if not off:
             return
         for endpoint_id, status, reason in off:
             log.warning("webhook.switched_off", endpoint_id=str(endpoint_id), status=status, reason=reason)
         endpoint_ids, statuses, reasons = [list(column) for column in zip(*off, strict=True)]
         await session.fetch(
-            sql.switch_off,
+            QUERIES.switch_off,
             now=self._clock.now(),
             endpoint_ids=endpoint_ids,
             statuses=statuses,

@@ -1,4 +1,4 @@
-"""Standard Webhooks: what is signed, with which secrets, and how the headers look."""
+"""Signatures of Standard Webhooks: secrets, and the headers of an attempt."""
 
 import base64
 import binascii
@@ -20,15 +20,21 @@ def new_secret() -> str:
 
 
 def checked_secret(secret: str) -> str:
-    """A secret that the user brings, refused where a receiver's library would not take it."""
+    """Refuses a secret that a receiver's library would not accept."""
     if not secret.startswith(PREFIX):
-        raise Invalid("secret", f"must begin with {PREFIX}")
+        raise Invalid("secret", "must begin with %(prefix)s", prefix=PREFIX)
     try:
         size = len(base64.b64decode(secret.removeprefix(PREFIX), validate=True))
     except binascii.Error:
-        raise Invalid("secret", f"must be base64 after {PREFIX}") from None
+        raise Invalid("secret", "must be base64 after %(prefix)s", prefix=PREFIX) from None
     if not _SHORTEST <= size <= _LONGEST:
-        raise Invalid("secret", f"must hold {_SHORTEST} to {_LONGEST} random bytes, this one holds {size}")
+        raise Invalid(
+            "secret",
+            "must hold %(shortest)s to %(longest)s random bytes, this one holds %(size)s",
+            shortest=_SHORTEST,
+            longest=_LONGEST,
+            size=size,
+        )
     return secret
 
 

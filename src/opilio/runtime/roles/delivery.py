@@ -8,9 +8,9 @@ from opilio.bus import Bus
 from opilio.delivery.dead_letters import DeadLetterIndex
 from opilio.delivery.outbox.publish import Publisher
 from opilio.delivery.outbox.relay import Relay
-from opilio.delivery.outbox.retention import Pruning
-from opilio.delivery.progress import ProgressRelease
-from opilio.delivery.webhooks.client import Post
+from opilio.delivery.progress import ProgressThrottle
+from opilio.delivery.retention import DeliveryRetention
+from opilio.delivery.webhooks.client import WebhookClient
 from opilio.delivery.webhooks.sender import Sender
 from opilio.loop import Loop, run_loops
 from opilio.runtime.bootstrap import Opilio, open_bus, route_to_bus
@@ -20,20 +20,20 @@ async def serve(opilio: Opilio, stop: asyncio.Event) -> None:
     """Any number of processes may run it."""
     async with (
         open_bus(opilio.settings, opilio.database) as bus,
-        Post(opilio.settings.webhook_allow) as post,
+        WebhookClient(opilio.settings.webhook_allow) as client,
         _dead_letter_index(opilio, bus),
         asyncio.TaskGroup() as group,
     ):
         group.create_task(run_loops(_loops(opilio, bus), stop))
-        group.create_task(Sender(opilio.database, post).run(stop))
+        group.create_task(Sender(opilio.database, client).run(stop))
 
 
 def _loops(opilio: Opilio, bus: Bus) -> list[Loop]:
     database = opilio.database
     loops = [
         Relay(database, route_to_bus(opilio.settings, database)).loop(),
-        ProgressRelease(database).loop(),
-        Pruning(database).loop(),
+        ProgressThrottle(database).loop(),
+        DeliveryRetention(database).loop(),
     ]
     if opilio.settings.amqp_url is not None:
         loops.append(Publisher(database, bus).loop())

@@ -1,11 +1,9 @@
-"""What goes out: webhook endpoints, the log of events, dead letters."""
+"""Webhook endpoints, the event log and dead letters over HTTP."""
 
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta
 
-from opilio import audit
 from opilio.contracts.webhooks import (
     Attempt,
     DeadLetter,
@@ -45,9 +43,7 @@ class DeadLetterQuery(ListQuery, kw_only=True, forbid_unknown_fields=True):
     tag="webhooks",
 )
 async def create_webhook(call: Call) -> Any:
-    made = await call.opilio.webhooks.create(call.body)
-    await audit.record(call.opilio.database, call.actor, "webhook.create", str(made.id), {"url": made.url})
-    return made
+    return await call.opilio.webhooks.create(call.body, actor=call.actor)
 
 
 @WEBHOOKS.add("GET", _PATH, "read", "List endpoints", query=ListQuery, answer=list[Endpoint], tag="webhooks")
@@ -79,11 +75,7 @@ async def get_webhook(call: Call) -> Any:
     tag="webhooks",
 )
 async def patch_webhook(call: Call) -> Any:
-    changed = await call.opilio.webhooks.patch(call.uuid(), call.body)
-    await audit.record(
-        call.opilio.database, call.actor, "webhook.change", str(changed.id), msgspec.to_builtins(call.body)
-    )
-    return changed
+    return await call.opilio.webhooks.change(call.uuid(), call.body, actor=call.actor)
 
 
 @WEBHOOKS.add(
@@ -97,8 +89,7 @@ async def patch_webhook(call: Call) -> Any:
 )
 async def delete_webhook(call: Call) -> Any:
     endpoint_id = call.uuid()
-    await call.opilio.webhooks.delete(endpoint_id)
-    await audit.record(call.opilio.database, call.actor, "webhook.delete", str(endpoint_id))
+    await call.opilio.webhooks.delete(endpoint_id, actor=call.actor)
     return {"id": str(endpoint_id), "status": "deleted"}
 
 
@@ -114,9 +105,9 @@ async def delete_webhook(call: Call) -> Any:
     tag="webhooks",
 )
 async def rotate_secret(call: Call) -> Any:
-    rotated = await call.opilio.webhooks.rotate_secret(call.uuid(), call.body or SecretRotation())
-    await audit.record(call.opilio.database, call.actor, "webhook.rotate", str(rotated.id))
-    return rotated
+    return await call.opilio.webhooks.rotate_secret(
+        call.uuid(), call.body or SecretRotation(), actor=call.actor
+    )
 
 
 @WEBHOOKS.add(
@@ -144,12 +135,7 @@ async def webhook_attempts(call: Call) -> Any:
     tag="webhooks",
 )
 async def replay_webhook(call: Call) -> Any:
-    endpoint_id = call.uuid()
-    answer = await call.opilio.webhooks.replay(endpoint_id, call.body)
-    await audit.record(
-        call.opilio.database, call.actor, "webhook.replay", str(endpoint_id), {"replayed": answer.replayed}
-    )
-    return answer
+    return await call.opilio.webhooks.replay(call.uuid(), call.body, actor=call.actor)
 
 
 @WEBHOOKS.add(
@@ -162,7 +148,7 @@ async def replay_webhook(call: Call) -> Any:
     tag="webhooks",
 )
 async def test_webhook(call: Call) -> Any:
-    return await call.opilio.webhooks.test(call.uuid())
+    return await call.opilio.webhooks.test(call.uuid(), actor=call.actor)
 
 
 @WEBHOOKS.add(
@@ -224,8 +210,4 @@ async def get_dead_letter(call: Call) -> Any:
     tag="dead letters",
 )
 async def replay_dead_letter(call: Call) -> Any:
-    replayed = await call.opilio.dead_letters.replay(call.uuid())
-    await audit.record(
-        call.opilio.database, call.actor, "dlq.replay", str(replayed.id), {"queue": replayed.queue}
-    )
-    return replayed
+    return await call.opilio.dead_letters.replay(call.uuid(), actor=call.actor)

@@ -25,6 +25,5 @@ async def one_dead_letter(request: PageRequest) -> Page:
 
 @DEAD_LETTERS.action("/dlq/{id:str}/replay")
 async def replay_dead_letter(request: PageRequest) -> Any:
-    letter = await request.opilio.dead_letters.replay(request.id())
-    await request.audit("dlq.replay", str(letter.id), {"queue": letter.queue})
+    letter = await request.opilio.dead_letters.replay(request.id(), actor=request.actor)
     return redirect(f"/dlq/{letter.id}", request.locale.gettext("Message sent again."))

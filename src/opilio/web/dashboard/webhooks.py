@@ -35,8 +35,7 @@ async def create_webhook(request: PageRequest) -> Page:
         wanted = msgspec.convert(said, EndpointCreate)
     except msgspec.ValidationError as error:
         raise named(error) from None
-    made = await request.opilio.webhooks.create(wanted)
-    await request.audit("webhook.create", str(made.id), {"url": made.url})
+    made = await request.opilio.webhooks.create(wanted, actor=request.actor)
     return await _webhook(request, made.id, secret=made.secret)
 
 
@@ -65,21 +64,20 @@ async def _webhook(request: PageRequest, endpoint_id: Any, **shown: Any) -> Page
 @WEBHOOKS.action("/webhooks/{id:str}/switch")
 async def switch_webhook(request: PageRequest) -> Any:
     enabled = request.field("enabled") == "yes"
-    await request.opilio.webhooks.patch(request.id(), EndpointPatch(enabled=enabled))
-    await request.audit("webhook.change", str(request.id()), {"enabled": enabled})
+    await request.opilio.webhooks.change(request.id(), EndpointPatch(enabled=enabled), actor=request.actor)
     gettext = request.locale.gettext
     return redirect(f"/webhooks/{request.id()}", gettext("Enabled.") if enabled else gettext("Disabled."))
 
 
 @WEBHOOKS.action("/webhooks/{id:str}/test")
 async def test_webhook(request: PageRequest) -> Page:
-    return await _webhook(request, request.id(), test=await request.opilio.webhooks.test(request.id()))
+    tested = await request.opilio.webhooks.test(request.id(), actor=request.actor)
+    return await _webhook(request, request.id(), test=tested)
 
 
 @WEBHOOKS.action("/webhooks/{id:str}/secret")
 async def rotate_secret(request: PageRequest) -> Page:
-    rotated = await request.opilio.webhooks.rotate_secret(request.id(), SecretRotation())
-    await request.audit("webhook.rotate", str(rotated.id))
+    rotated = await request.opilio.webhooks.rotate_secret(request.id(), SecretRotation(), actor=request.actor)
     return await _webhook(request, rotated.id, secret=rotated.secret)
 
 
@@ -93,8 +91,7 @@ async def replay_webhook(request: PageRequest) -> Any:
         wanted = ReplayRequest(since=datetime.now(UTC) - _SINCE[since])
     else:
         raise Invalid("since", "must be one of %(names)s", names=", ".join(_SINCE))
-    answer = await request.opilio.webhooks.replay(request.id(), wanted)
-    await request.audit("webhook.replay", str(request.id()), {"replayed": answer.replayed})
+    answer = await request.opilio.webhooks.replay(request.id(), wanted, actor=request.actor)
     message = request.locale.ngettext(
         "%(n)s event queued for delivery.", "%(n)s events queued for delivery.", answer.replayed
     )
@@ -103,6 +100,5 @@ async def replay_webhook(request: PageRequest) -> Any:
 
 @WEBHOOKS.action("/webhooks/{id:str}/delete")
 async def delete_webhook(request: PageRequest) -> Any:
-    await request.opilio.webhooks.delete(request.id())
-    await request.audit("webhook.delete", str(request.id()))
+    await request.opilio.webhooks.delete(request.id(), actor=request.actor)
     return redirect("/webhooks", request.locale.gettext("Webhook deleted."))

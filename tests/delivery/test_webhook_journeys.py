@@ -315,7 +315,7 @@ async def test_private_addresses_are_refused_when_made_and_when_connected_to(db,
     from opilio.net.allowed_addresses import PUBLIC_ONLY
 
     with pytest.raises(Invalid, match="private or reserved"):
-        await Webhooks(db).create(EndpointCreate(url=receiver.url(), events=["*"]))
+        await Webhooks(db).create(EndpointCreate(url=receiver.url(), events=["*"]), actor="tests")
     async with WebhookClient(PUBLIC_ONLY) as client:
         world = World(db, client)
         endpoint = await world.subscribe(receiver.url().replace("127.0.0.1", "localhost"))

@@ -8,10 +8,10 @@ import pyarrow.parquet
 import pytest
 
 from opilio.contracts.analytics import AspectFigures
-from opilio.contracts.management import Page
 from opilio.errors import Invalid
 from opilio.insights.analytics import AnalyticsInsights, PostFilter
 from opilio.insights.export import COLUMNS, as_csv, as_parquet
+from opilio.pages import Page
 from tests.analytics.batches import body, event, failed, post
 
 EVERY = PostFilter()

@@ -10,7 +10,7 @@ ARGS ?=
 export UV_SYSTEM_CERTS := 1
 export UV_NATIVE_TLS := 1
 
-.PHONY: help setup run test dist lint format lock bench docs reference screenshots translations clean components
+.PHONY: help setup run test dist image lint format lock bench docs reference screenshots translations clean components
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -47,6 +47,11 @@ lint: setup ## Formatting, lint, types, import contracts
 dist: setup ## Build the source distribution and, from it, the wheel, into dist/
 	@rm -rf dist && $(UV) build --quiet --no-build-isolation --python $(BIN)/python --out-dir dist
 	@ls dist
+
+image: dist ## Build the container image `opilio` (BASE=… for another base; docker, podman or buildah)
+	@builder=$$(command -v docker || command -v podman || command -v buildah) || { echo "make image needs docker, podman or buildah" >&2; exit 1; }; \
+	format=; [ "$${builder##*/}" = docker ] || format="--format docker"; \
+	exec $$builder build $$format $(if $(BASE),--build-arg BASE=$(BASE)) -f deploy/container/Containerfile -t opilio .
 
 format: setup ## Format and fix what can be fixed
 	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --fix --quiet .

@@ -49,6 +49,32 @@ def test_bodies_fit_the_contracts(name, body):
     assert msgspec.json.decode(body, type=getattr(bot_api, name))
 
 
+def test_every_field_of_a_submit_is_in_its_table():
+    section = GUIDE.split("### Submit\n")[1].split("### Submit in batches")[0]
+    listed = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    assert set(listed) == set(bot_api.SubmitRequest.__struct_fields__)
+
+
+async def test_the_bot_of_the_readme_stores_a_price(plane, tmp_path):
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    snippet = re.search(r"```python\n(.*?)```", readme, re.DOTALL).group(1)
+    bot_py = tmp_path / "bot.py"
+    async with plane.serving() as server:
+        job_id = plane.add("https://shop.example/1")
+        settings = {"http://127.0.0.1:8000": server, "opb_…": plane.token("first-bot")}
+        for written, here in settings.items():
+            assert written in snippet
+            snippet = snippet.replace(written, here)
+        fetching = (
+            "from types import SimpleNamespace\n"
+            "async def fetch(url): return SimpleNamespace(price='19.90', in_stock=True)\n"
+        )
+        bot_py.write_text(fetching + snippet)
+        await run(plane, server, sys.executable, str(bot_py), cwd=tmp_path)
+    outcome = plane.job(job_id).outcome
+    assert (bytes(outcome.price), outcome.currency, outcome.in_stock) == (b"19.90", "USD", True)
+
+
 def test_every_body_of_the_bot_api_is_shown():
     shown = {name for name, _ in BODIES}
     assert {

@@ -56,7 +56,21 @@ async def test_a_price_keeps_its_digits(plane, make_bot, price):
     assert bytes(plane.job(job_id).outcome.price) == b"0.1"
 
 
-async def test_a_dict_is_data(plane, make_bot):
+async def test_known_keys_of_a_dict_are_fields_of_the_result(plane, make_bot):
+    job_id = plane.add("https://shop.example/1")
+    bot = make_bot()
+
+    @bot.handler()
+    async def crawl(job: Job) -> dict[str, object]:
+        return {"price": "19.90", "currency": "USD", "in_stock": True, "reviews": 12, "data": {"sku": "A1"}}
+
+    await bot.serve(until_idle=True)
+    outcome = plane.job(job_id).outcome
+    assert (bytes(outcome.price), outcome.currency, outcome.in_stock) == (b"19.90", "USD", True)
+    assert outcome.data == {"sku": "A1", "reviews": 12}
+
+
+async def test_a_dict_without_known_keys_is_data(plane, make_bot):
     job_id = plane.add("https://shop.example/1")
     bot = make_bot()
 

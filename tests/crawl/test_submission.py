@@ -53,7 +53,14 @@ def test_a_failure_needs_nothing() -> None:
     assert read('"success": false').success is False
 
 
-@pytest.mark.parametrize("price", ['"5"', "true", "{}", "[5]", '"NaN"', "-1", "-0.01", "-1e5"])
+@pytest.mark.parametrize("price", ["99.90", '"99.90"'])
+def test_a_price_may_be_a_number_or_its_digits_as_a_text(price: str) -> None:
+    assert str(read(f'"success": true, "currency": "USD", "price": {price}').values.price) == "99.90"
+
+
+@pytest.mark.parametrize(
+    "price", ['""', '"5 USD"', '"1e3"', '" 5"', "true", "{}", "[5]", '"NaN"', "-1", "-0.01", "-1e5"]
+)
 def test_what_is_no_price(price: str) -> None:
     with pytest.raises(Invalid) as refusal:
         read(f'"success": true, "currency": "USD", "price": {price}')

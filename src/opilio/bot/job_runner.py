@@ -15,7 +15,7 @@ from opilio.bot.error_codes import Failure
 from opilio.bot.errors import CrawlError, NotAllowed, Refused, ServerError
 from opilio.bot.handlers import Handler, choose
 from opilio.bot.job_report import JobReport
-from opilio.bot.result import Result, failure, outcome_of
+from opilio.bot.result import Result, failure, outcome_of, result_of
 from opilio.contracts.bot_api import ItemAnswer, Outcome, PulledJob
 from opilio.contracts.codes import ErrorCode
 
@@ -91,7 +91,7 @@ class JobRunner:
             )
         found: Any = await handler.crawl(job)
         if isinstance(found, dict):
-            return Result(data=found)
+            return result_of(found)
         if not isinstance(found, Result):
             raise CrawlError(
                 ErrorCode.PARSE_ERROR, f"the handler returned {type(found).__name__}, not a Result"

@@ -13,6 +13,9 @@ from opilio.contracts.codes import ErrorCode
 
 Price = Decimal | int | float | str
 
+_FIELDS = frozenset(
+    ("price", "currency", "title", "in_stock", "data", "raw_html", "html_hash", "crawl_duration")
+)
 _TITLE_LENGTH = 2000
 _MESSAGE_LENGTH = 4000
 
@@ -29,6 +32,16 @@ class Result:
     raw_html: str | None = None
     html_hash: str | None = None
     crawl_duration: float | None = None
+
+
+def result_of(found: dict[str, Any]) -> Result:
+    """A handler's dict: keys that are fields of a result become those fields, all others go into `data`."""
+    fields = {name: value for name, value in found.items() if name in _FIELDS}
+    rest = {name: value for name, value in found.items() if name not in _FIELDS}
+    data = fields.get("data")
+    if data is not None and not isinstance(data, dict):
+        raise _invalid(f"`data` is {type(data).__name__}, not a dict")
+    return Result(**{**fields, "data": {**(data or {}), **rest} or None})
 
 
 def outcome_of(job: PulledJob, found: Result | Exception, seconds: float) -> Outcome:

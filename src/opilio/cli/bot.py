@@ -38,6 +38,10 @@ def run(
     capabilities: Annotated[
         str, typer.Option(envvar="OPILIO_BOT_CAPABILITIES", help="Queues to pull jobs from: http,js,special.")
     ] = "http",
+    domain: Annotated[
+        list[str] | None,
+        typer.Option(help="Take jobs of this host and its subdomains only; may stand several times."),
+    ] = None,
     concurrency: Annotated[
         int, typer.Option(envvar="OPILIO_BOT_CONCURRENCY", min=1, help="Crawls that run at the same time.")
     ] = 10,
@@ -66,7 +70,11 @@ def run(
     queues = _queues(capabilities)
     options = _options(allow_private, browser, user_agent, raw_html=raw_html)
     try:
-        asyncio.run(_serve(server, token, bot_id, queues, concurrency, options, once=once, as_json=as_json))
+        asyncio.run(
+            _serve(
+                server, token, bot_id, queues, domain or [], concurrency, options, once=once, as_json=as_json
+            )
+        )
     except BotError as error:
         typer.echo(f"opilio bot run: {error}", err=True)
         raise typer.Exit(1) from None
@@ -77,6 +85,7 @@ async def _serve(
     token: str,
     bot_id: str | None,
     queues: list[Any],
+    domains: list[str],
     concurrency: int,
     options: Any,
     *,
@@ -94,6 +103,7 @@ async def _serve(
         token,
         bot_id=bot_id,
         capabilities=queues,
+        domains=domains,
         concurrency=concurrency,
         options=options,
         observe=_print_json if as_json else _print_line,

@@ -18,8 +18,21 @@ BotId = Annotated[
         description="Who the bot is; its token is bound to this id.",
     ),
 ]
-# Kept as the digits that came, so that a price stays exact: a float would lose them.
-ExactNumber = Annotated[msgspec.Raw, Meta(extra_json_schema={"type": ["number", "null"], "minimum": 0})]
+# Kept as the digits that came, so that a price stays exact: a float would lose them. Read by contracts/price.py.
+ExactNumber = Annotated[
+    msgspec.Raw,
+    Meta(
+        extra_json_schema={
+            "anyOf": [
+                {"type": "number", "minimum": 0},
+                {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?$"},
+                {"type": "null"},
+            ],
+            "description": "A number, or its digits as a text; stored exactly as sent.",
+            "examples": [99.9, "99.90"],
+        }
+    ),
+]
 
 
 class Request(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):

@@ -3,19 +3,19 @@
 import hashlib
 import re
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 
 from opilio.contracts.bot_api import Outcome
+from opilio.contracts.price import read_price
 from opilio.crawl.claims import Claim
 from opilio.crawl.history import Values
 from opilio.errors import Invalid
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _COMPARED = tuple(name for name in Outcome.__struct_fields__ if name != "lock_token")
-_MOST_DIGITS, _MOST_DECIMALS = 18, 10
 # How deep JSON may be nested: far beyond what pages need, below what the database or a recursive reader can take.
 DEEPEST = 64
 
@@ -69,30 +69,10 @@ def _complete(outcome: Outcome, price: Decimal | None) -> None:
 
 
 def _price(raw: msgspec.Raw) -> Decimal | None:
-    digits = bytes(raw)
-    if digits == b"null":
-        return None
-    if not digits[:1].isdigit() and digits[:1] != b"-":
-        raise Invalid("price", "must be a number")
     try:
-        price = Decimal(digits.decode("ascii"))
-    except InvalidOperation:  # an exponent beyond what even a decimal can hold
-        raise _too_long() from None
-    if price < 0:
-        raise Invalid("price", "must not be negative")
-    exponent = int(price.as_tuple().exponent)
-    if price.adjusted() >= _MOST_DIGITS or -exponent > _MOST_DECIMALS:
-        raise _too_long()
-    return abs(price)  # normalise -0
-
-
-def _too_long() -> Invalid:
-    return Invalid(
-        "price",
-        "has more than %(digits)s digits, or more than %(decimals)s decimals",
-        digits=_MOST_DIGITS,
-        decimals=_MOST_DECIMALS,
-    )
+        return read_price(raw)
+    except ValueError as error:
+        raise Invalid("price", str(error)) from None
 
 
 def _text(field: str, value: str | None) -> None:

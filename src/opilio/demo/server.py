@@ -22,9 +22,14 @@ class DemoShop:
     busy_address: str
 
     @property
+    def hosts(self) -> list[str]:
+        return sorted(
+            {address.rpartition(":")[0].removeprefix("http://").strip("[]") for address in self.addresses}
+        )
+
+    @property
     def allow(self) -> str:
-        hosts = {address.rpartition(":")[0].removeprefix("http://").strip("[]") for address in self.addresses}
-        return ",".join(sorted(f"{host}/{128 if ':' in host else 32}" for host in hosts))
+        return ",".join(f"{host}/{128 if ':' in host else 32}" for host in self.hosts)
 
     @property
     def addresses(self) -> tuple[str, str]:

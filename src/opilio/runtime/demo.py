@@ -87,7 +87,9 @@ def _bot_words(url: str, shop: DemoShop) -> tuple[str, ...]:
 
     able = "http,js" if find_browser() else "http"
     words = (sys.executable, "-m", "opilio", "bot", "run", "--server", url, "--bot-id", BOT, "--json")
-    return (*words, "--capabilities", able, "--allow-private", shop.allow, "--raw-html")
+    # Jobs of the demo's shop alone: a job for another host is for somebody else's bot, and nothing leaves the machine.
+    only = [word for host in shop.hosts for word in ("--domain", host)]
+    return (*words, *only, "--capabilities", able, "--allow-private", shop.allow, "--raw-html")
 
 
 async def _fresh_token(opilio: Opilio) -> str:

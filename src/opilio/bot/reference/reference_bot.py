@@ -19,11 +19,12 @@ async def reference_bot(
     *,
     bot_id: str | None = None,
     capabilities: Sequence[Queue] = ("http",),
+    domains: Sequence[str] = (),
     concurrency: int = 10,
     options: Options | None = None,
     observe: Callable[[JobReport], None] | None = None,
 ) -> AsyncIterator[Bot]:
-    """A bot ready to `serve`; with the capability `js` it brings a browser."""
+    """A bot ready to `serve`, for all domains or those named; with the capability `js` it brings a browser."""
     options = options or Options()
     if "js" in capabilities:
         options = replace(options, browser=required_browser(options.browser))
@@ -36,5 +37,6 @@ async def reference_bot(
         observe=observe,
     )
     async with ReferenceCrawler(options) as crawler:
-        bot.handler()(crawler.crawl)
+        for domain in domains or (None,):
+            bot.handler(domain=domain)(crawler.crawl)
         yield bot

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
 from typing import Any, Literal
 from urllib.parse import urlsplit
 from uuid import UUID, uuid4
@@ -24,6 +23,7 @@ from opilio.contracts.bot_api import (
 )
 from opilio.contracts.codes import worth_retrying
 from opilio.contracts.envelope import STATUS_OF
+from opilio.contracts.price import read_price
 
 Status = Literal["pending", "locked", "done", "failed", "expired"]
 Answer = DoneAnswer | RetryAnswer | FailedAnswer
@@ -175,7 +175,7 @@ class JobTable:
             return DoneAnswer(
                 result_id=uuid4(),
                 job_id=job.job_id,
-                price=msgspec.json.decode(outcome.price, type=Decimal | None),
+                price=read_price(outcome.price),
                 currency=outcome.currency,
                 policy_next_run=self.now() + timedelta(hours=24),
             )
@@ -226,6 +226,10 @@ def refusal(code: str, message: str, details: Any = None) -> Refused:
 
 
 def _check_complete(outcome: Outcome) -> None:
+    try:
+        read_price(outcome.price)
+    except ValueError as error:
+        raise refusal("validation_error", f"price {error}") from None
     priced = bytes(outcome.price) != b"null" and outcome.currency is not None
     if outcome.success and not priced and not outcome.data:
         raise refusal("validation_error", "a success needs price and currency, or data")

@@ -104,7 +104,7 @@ async def database_url(server_url: str) -> AsyncIterator[str]:
     name = f"test_{uuid4().hex}"
     connection = await asyncpg.connect(server_url)
     try:
-        await connection.execute(f"create database {name} template {TEMPLATE}")
+        await connection.execute(f"create database {name} template {TEMPLATE} strategy file_copy")
         yield database_at(server_url, name)
         await connection.execute(f"drop database {name} with (force)")
     finally:

@@ -23,6 +23,7 @@ _COMMANDS = {
     "policies": True,
     "recrawl": True,
     "jobs": True,
+    "alerts": True,
     "hosts": True,
     "bots": True,
     "keys": True,

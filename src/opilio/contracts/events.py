@@ -12,6 +12,7 @@ from opilio.contracts.analytics import ImpactReason, RiskLevel, SentimentLabel
 JOB_COMPLETED = "crawl.job.completed"
 JOB_FAILED = "crawl.job.failed"
 ALERT_RAISED = "analytics.alert.raised"
+VALUE_ALERT = "crawl.value.alert"
 
 
 class JobCompleted(msgspec.Struct, kw_only=True):
@@ -47,6 +48,20 @@ class JobFailed(msgspec.Struct, kw_only=True):
     failure_count: int
     policy_next_run: datetime
     bot_id: str | None
+
+
+class ValueAlertFired(msgspec.Struct, kw_only=True):
+    """`crawl.value.alert`: a value that an alert watches crossed its limit, changed, or came back."""
+
+    alert_id: UUID
+    name: str
+    policy_id: UUID
+    url: str
+    field: str
+    old: Any
+    new: Any
+    at: datetime
+    percent: Decimal | msgspec.UnsetType = msgspec.UNSET
 
 
 class AlertRaised(msgspec.Struct, kw_only=True):

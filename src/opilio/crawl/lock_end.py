@@ -10,6 +10,7 @@ import msgspec
 
 from opilio.adapters.postgres import Row, Session
 from opilio.contracts import events
+from opilio.crawl.alert import CrawledPage
 from opilio.crawl.claims import Claim
 from opilio.crawl.history import Change, Values
 from opilio.crawl.job import Cause, State, apply
@@ -90,6 +91,7 @@ class LockEnds:
     late: list[LateResult] = field(default_factory=list)
     cooled: dict[int, tuple[Cooling, str]] = field(default_factory=dict)
     freed_hosts: set[int] = field(default_factory=set)
+    to_check: list[CrawledPage] = field(default_factory=list)  # by value alerts, where there are any
 
     def finish(self, job: FinishedJob) -> None:
         self.finished.append(job)

@@ -15,6 +15,8 @@ from opilio.contracts import events
 from opilio.contracts.bot_api import DoneAnswer, FailedAnswer, RetryAnswer
 from opilio.contracts.codes import ErrorCode, worth_retrying
 from opilio.crawl import retry
+from opilio.crawl.alert import CrawledPage
+from opilio.crawl.alerts import check_alerts
 from opilio.crawl.claims import Accepted, JobFacts, Late, Repeated, Reply, load_facts
 from opilio.crawl.history import Values, changes, remembered
 from opilio.crawl.lock_end import (
@@ -73,6 +75,8 @@ class Submitter:
                 for s, result_id, blob in zip(batch, ids, blobs, strict=True)
             ]
             await ends.write(session, facts.now)
+            if ends.to_check:
+                await check_alerts(session, ends.to_check, facts.now)
             return replies
 
         return await self._db.transact(work, hot=True)
@@ -102,6 +106,8 @@ class Submitter:
         before = _last_values(row)
         changed = changes(before, sent.values)
         ends.changed += [(row, change) for change in changed]
+        if row["any_alerts"]:
+            ends.to_check.append(CrawledPage(row["policy_id"], row["url"], before, sent.values))
         body = _encode(
             DoneAnswer(
                 result_id=result_id,

@@ -15,6 +15,7 @@ from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.clock import Clock
 from opilio.collector.collector import open_projects
 from opilio.collector.projects import Projects
+from opilio.crawl.alerts import Alerts
 from opilio.crawl.dispatcher import Dispatcher
 from opilio.crawl.expire import LockExpiry
 from opilio.crawl.heartbeat import Heartbeats
@@ -50,6 +51,7 @@ class Opilio:
     credentials: Credentials
     operators: Operators
     policies: Policies
+    alerts: Alerts
     hosts: Hosts
     scheduler: Scheduler
     dispatcher: Dispatcher
@@ -113,6 +115,7 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
         credentials=Credentials(database),
         operators=Operators(database),
         policies=Policies(database, allow=settings.crawl_allow, clock=clock),
+        alerts=Alerts(database, clock=clock),
         hosts=Hosts(database, fleet=fleet, clock=clock),
         scheduler=Scheduler(database, rules=rules, fleet=fleet, clock=clock),
         dispatcher=Dispatcher(database, puller, submitter, heartbeats),

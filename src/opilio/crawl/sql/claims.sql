@@ -4,7 +4,8 @@ select j.job_id, j.policy_id, j.host_id, j.queue, j.place, j.priority, j.base_pr
        j.locked_by, j.locked_at, j.locked_until, j.lock_ttl_seconds, j.lock_token, j.last_error, j.last_error_code,
        p.url, p.frequency_hours, p.retry_backoff_minutes, p.deleted_at,
        s.failure_count, s.error_rate, s.last_price, s.last_currency, s.last_title, s.last_in_stock, s.last_data,
-       h.name as host, exists (select 1 from gate g where g.host_id = j.host_id) as behind_gate, h.cooling_until, h.strikes, coalesce(:now::timestamptz, now()) as at
+       h.name as host, exists (select 1 from gate g where g.host_id = j.host_id) as behind_gate, h.cooling_until, h.strikes,
+       (select exists (select 1 from value_alert where enabled)) as any_alerts, coalesce(:now::timestamptz, now()) as at
 from job_active j
 join policy p on p.policy_id = j.policy_id
 join policy_state s on s.policy_id = j.policy_id

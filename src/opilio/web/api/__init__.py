@@ -1,5 +1,6 @@
 """The management API under /api/v1."""
 
+from opilio.web.api.alerts import ALERTS
 from opilio.web.api.analytics import ANALYTICS
 from opilio.web.api.bots import BOTS
 from opilio.web.api.hosts import HOSTS
@@ -11,6 +12,6 @@ from opilio.web.api.webhooks import WEBHOOKS
 
 MANAGEMENT = [
     endpoint
-    for registry in (POLICIES, JOBS, RESULTS, HOSTS, BOTS, WEBHOOKS, PROJECTS, ANALYTICS)
+    for registry in (POLICIES, JOBS, RESULTS, ALERTS, HOSTS, BOTS, WEBHOOKS, PROJECTS, ANALYTICS)
     for endpoint in registry.endpoints
 ]

@@ -1,0 +1,1 @@
+drop table value_alert_state, value_alert;

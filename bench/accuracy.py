@@ -39,7 +39,10 @@ def measure_file(path, bare):
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     texts = [strip(row["text"]) if bare else row["text"] for row in rows]
     answers = PIPELINE.analyse(texts, [None] * len(rows))
-    pairs = [(row["sentiment"], answer.sentiment.label) for row, answer in zip(rows, answers, strict=True)]
+    pairs = [
+        (row["sentiment"], answer.sentiment.label if answer.sentiment else "none")
+        for row, answer in zip(rows, answers, strict=True)
+    ]
     felt = [(gold, answer) for gold, answer in pairs if gold != "neutral"]
     decided = [(gold, answer) for gold, answer in felt if answer != "neutral"]
     classes = [name for name in SENTIMENTS if any(gold == name for gold, _ in pairs)]

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from opilio.analytics.item import (
-    MAX_TEXT,
     Failure,
     comment_id,
     comments_of,
@@ -25,6 +24,7 @@ from opilio.analytics.message import BatchContext
 from opilio.analytics.pipeline import Analysis, Pipeline, load_pipeline
 from opilio.analytics.stages.document import Figures, Impact, Sentiment
 from opilio.analytics.stages.impact import RISKS
+from opilio.analytics.stages.preprocessing import MAX_TEXT
 from opilio.contracts.codes import ErrorCode, category_of
 from opilio.contracts.events import AlertRaised
 from opilio.contracts.items import CollectedItem, ItemComment
@@ -64,7 +64,6 @@ class _Work:
     project_id: str | None
     platform: str
     text: str
-    cut: bool
     comments: list[ItemComment]
 
 
@@ -90,9 +89,7 @@ def analyse_batch(
 def _prepare(item: CollectedItem, context: BatchContext) -> _Work:
     text = text_of(item)
     platform = (item.meta.platform or context.platform or "unknown").lower()
-    return _Work(
-        item, project_of(item, context), platform, text[:MAX_TEXT], len(text) > MAX_TEXT, comments_of(item)
-    )
+    return _Work(item, project_of(item, context), platform, text, comments_of(item))
 
 
 def _analyse(work: list[_Work], pipeline: Pipeline, rows: "_Rows", now: datetime) -> None:
@@ -112,16 +109,20 @@ def _analyse(work: list[_Work], pipeline: Pipeline, rows: "_Rows", now: datetime
         for one in work:
             _analyse([one], pipeline, rows, now)
         return
-    for one, analysis, figures, impact, feelings in done:
-        rows.add_post(one, analysis, figures, impact, feelings)
+    for one, analysis, figures, impact, sentiments in done:
+        rows.add_post(one, analysis, figures, impact, sentiments)
 
 
 def _through_stages(
     work: list[_Work], pipeline: Pipeline, now: datetime
-) -> list[tuple[_Work, Analysis, Figures, Impact, list[Sentiment]]]:
+) -> list[tuple[_Work, Analysis, Figures, Impact, list[Sentiment | None]]]:
     analyses = pipeline.analyse([one.text for one in work], [one.item.meta.lang for one in work])
-    feelings = iter(
-        pipeline.feelings([(comment.text or "")[:MAX_TEXT] for one in work for comment in one.comments])
+    comments = [(one, comment) for one in work for comment in one.comments]
+    sentiments = iter(
+        pipeline.sentiments(
+            [comment.text or "" for _, comment in comments],
+            [one.item.meta.lang for one, _ in comments],
+        )
     )
     figures = [figures_of(one.item, one.platform, now) for one in work]
     impacts = pipeline.impacts(
@@ -131,7 +132,7 @@ def _through_stages(
         ]
     )
     return [
-        (one, analysis, figure, impact, [next(feelings) for _ in one.comments])
+        (one, analysis, figure, impact, [next(sentiments) for _ in one.comments])
         for one, analysis, figure, impact in zip(work, analyses, figures, impacts, strict=True)
     ]
 
@@ -149,7 +150,12 @@ class _Rows:
         self._codes: Counter[str] = Counter()
 
     def add_post(
-        self, work: _Work, analysis: Analysis, figures: Figures, impact: Impact, feelings: Sequence[Sentiment]
+        self,
+        work: _Work,
+        analysis: Analysis,
+        figures: Figures,
+        impact: Impact,
+        sentiments: Sequence[Sentiment | None],
     ) -> None:
         row = self._common(work.item, work.project_id, work.platform)
         row |= (
@@ -160,8 +166,8 @@ class _Rows:
         row |= {"fetch_status": "success", "model_version": self._version}
         key = (work.project_id, work.platform, row["id"])
         self._posts[key] = row
-        for comment, feeling in zip(work.comments, feelings, strict=True):
-            comment_row = _comment_row(key, comment, feeling)
+        for comment, sentiment in zip(work.comments, sentiments, strict=True):
+            comment_row = _comment_row(key, comment, sentiment)
             self._comments[*key, comment_row["comment_id"]] = comment_row
         if work.project_id and impact.risk in _ALERTING:
             self._alerts[work.project_id, work.platform, row["id"]] = _alert_row(work.project_id, row, impact)
@@ -244,14 +250,13 @@ def _role(job_id: str | None) -> str | None:
 
 def _content_columns(work: _Work, analysis: Analysis) -> dict[str, Any]:
     content = work.item.content
-    flags = [*analysis.document.flags, *(["text_cut"] if work.cut else [])]
     return {
         "content_text": content.text[:MAX_TEXT] if content.text else None,
         "content_transcription": content.transcription[:MAX_TEXT] if content.transcription else None,
         "media_duration": content.duration,
         "hashtags": list(dict.fromkeys([*(content.hashtags or []), *analysis.document.hashtags])),
         "language": analysis.document.language,
-        "flags": flags,
+        "flags": list(analysis.document.flags),
     }
 
 
@@ -278,9 +283,9 @@ def _insight_columns(analysis: Analysis, impact: Impact) -> dict[str, Any]:
         "keywords": [keyword.word for keyword in analysis.topics.keywords],
         "intent": intent.label,
         "intent_confidence": intent.confidence,
-        "sentiment": sentiment.label,
-        "sentiment_score": sentiment.score,
-        "sentiment_probabilities": sentiment.probabilities,
+        "sentiment": sentiment.label if sentiment else None,
+        "sentiment_score": sentiment.score if sentiment else None,
+        "sentiment_probabilities": sentiment.probabilities if sentiment else None,
         "aspects": aspects_as_json(analysis),
         "impact_score": impact.score,
         "risk_level": impact.risk,
@@ -296,7 +301,7 @@ def aspects_as_json(analysis: Analysis) -> dict[str, Any]:
 
 
 def _comment_row(
-    key: tuple[str | None, str, str], comment: ItemComment, feeling: Sentiment
+    key: tuple[str | None, str, str], comment: ItemComment, sentiment: Sentiment | None
 ) -> dict[str, Any]:
     return {
         "project_id": key[0],
@@ -306,8 +311,8 @@ def _comment_row(
         "text": (comment.text or "")[:MAX_TEXT],
         "author_name": comment.author_name,
         "likes": count(comment.likes),
-        "sentiment": feeling.label,
-        "sentiment_score": feeling.score,
+        "sentiment": sentiment.label if sentiment else None,
+        "sentiment_score": sentiment.score if sentiment else None,
         "commented_at": moment(comment.created_at),
     }
 

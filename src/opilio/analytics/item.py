@@ -8,11 +8,11 @@ import msgspec
 
 from opilio.analytics.message import BatchContext, is_storable
 from opilio.analytics.stages.document import Figures
+from opilio.analytics.stages.preprocessing import MAX_TEXT
 from opilio.contracts.codes import ErrorCode
 from opilio.contracts.items import CollectedItem, ItemComment, ItemMeta
 from opilio.project_id import extract_project_id
 
-MAX_TEXT = 1 << 20
 MAX_COMMENTS = 1000
 _INDEXED = ("id", "platform", "job_id", "task_type", "error_code")
 

@@ -1,4 +1,4 @@
-"""The stages in their order, each replaceable by a setting."""
+"""The pipeline of stages, each replaceable by a setting."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -28,18 +28,18 @@ STAGES = ("preprocessing", "keywords", "intent", "sentiment", "impact")
 
 
 class Analysis(msgspec.Struct, frozen=True):
-    """All that the text stages say of one text."""
+    """Results of the text stages for one text; `sentiment` is None in a language that the model does not know."""
 
     document: Document
     topics: Topics
     intent: Intent
-    sentiment: Sentiment
+    sentiment: Sentiment | None
     aspects: dict[str, AspectSentiment]
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Five stages; a text goes through the first four, a post with its figures through all."""
+    """Five stages; text goes through the first four, the figures of a post through the last."""
 
     preprocessing: Preprocessor
     keywords: KeywordExtractor
@@ -55,7 +55,7 @@ class Pipeline:
 
     @property
     def version(self) -> str:
-        """Names the models, so that a row says what made it."""
+        """Versions of all stages, stored with each row."""
         return "+".join(
             dict.fromkeys(str(getattr(getattr(self, f.name), "version", "?")) for f in fields(self))
         )
@@ -64,27 +64,38 @@ class Pipeline:
         documents = self.preprocessing.prepare(texts, languages)
         topics = self.keywords.extract(documents)
         intents = self.intent.classify(documents)
-        sentiments = self.sentiment.score(documents)
+        sentiments = self._sentiments(documents)
         return [
             Analysis(document, topic, intent, sentiment, self._aspects(document, topic, sentiment))
             for document, topic, intent, sentiment in zip(documents, topics, intents, sentiments, strict=True)
         ]
 
-    def feelings(self, texts: Sequence[str]) -> list[Sentiment]:
+    def sentiments(self, texts: Sequence[str], languages: Sequence[str | None]) -> list[Sentiment | None]:
         """Sentiment alone, for comments."""
-        return self.sentiment.score(self.preprocessing.prepare(texts, [None] * len(texts)))
+        return self._sentiments(self.preprocessing.prepare(texts, languages))
 
-    def impacts(self, posts: Sequence[tuple[Figures, Sentiment, Intent]]) -> list[Impact]:
+    def impacts(self, posts: Sequence[tuple[Figures, Sentiment | None, Intent]]) -> list[Impact]:
         return self.impact.assess(posts)
 
+    def _sentiments(self, documents: Sequence[Document]) -> list[Sentiment | None]:
+        """Scores the texts in languages that the model knows; a model that declares none is given all."""
+        known = getattr(self.sentiment, "languages", None)
+        scored = [document for document in documents if known is None or document.language in known]
+        found = iter(self.sentiment.score(scored) if scored else ())
+        return [
+            next(found) if known is None or document.language in known else None for document in documents
+        ]
+
     def _aspects(
-        self, document: Document, topics: Topics, sentiment: Sentiment
+        self, document: Document, topics: Topics, sentiment: Sentiment | None
     ) -> dict[str, AspectSentiment]:
-        return self.sentiment.score_aspects(document, topics.mentions, sentiment) if topics.mentions else {}
+        if sentiment is None or not topics.mentions:
+            return {}
+        return self.sentiment.score_aspects(document, topics.mentions, sentiment)
 
 
 def load_pipeline(stages: Mapping[str, str]) -> Pipeline:
-    """The default stages, but for those that a setting replaces.
+    """The default stages, except those that a setting replaces.
 
     `{"sentiment": "my_package.models:PhoBert"}` is a class, `{"sentiment": "http://gpu:8080/score"}` an endpoint.
     """

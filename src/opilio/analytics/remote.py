@@ -76,6 +76,7 @@ class RemoteSentiment(DefaultSentiment):
         super().__init__()
         self._endpoint = Endpoint(url, FeelingAnswer)
         self.version = f"remote-sentiment:{url}"
+        self.languages = None  # which languages it knows is the model's affair
 
     def score(self, documents: Sequence[Document]) -> list[Sentiment]:
         return [_feeling(answer) for answer in self._endpoint.ask(documents)]

@@ -135,12 +135,13 @@ def _batches(lines: Iterator[TextLine]) -> Iterator[list[TextLine]]:
 def _answer(line: TextLine, analysis: Any) -> dict[str, Any]:
     from opilio.analytics.batch import aspects_as_json
 
+    sentiment = analysis.sentiment
     return {
         "id": line.id,
         "language": analysis.document.language,
-        "sentiment": analysis.sentiment.label,
-        "score": analysis.sentiment.score,
-        "probabilities": analysis.sentiment.probabilities,
+        "sentiment": sentiment.label if sentiment else None,
+        "score": sentiment.score if sentiment else None,
+        "probabilities": sentiment.probabilities if sentiment else None,
         "intent": analysis.intent.label,
         "keywords": [keyword.word for keyword in analysis.topics.keywords],
         "aspects": aspects_as_json(analysis),
@@ -150,4 +151,6 @@ def _answer(line: TextLine, analysis: Any) -> dict[str, Any]:
 def _sentence(answer: dict[str, Any]) -> str:
     aspects = ", ".join(f"{name} {found['sentiment']}" for name, found in answer["aspects"].items())
     words = ", ".join(answer["keywords"])
-    return f"{answer['id']}: {answer['sentiment']} {answer['score']:+.2f}, {answer['intent']}; {aspects or '-'}; {words or '-'}"
+    known = answer["sentiment"] is not None
+    sentiment = f"{answer['sentiment']} {answer['score']:+.2f}" if known else "no sentiment"
+    return f"{answer['id']}: {answer['language']}, {sentiment}, {answer['intent']}; {aspects or '-'}; {words or '-'}"

@@ -68,14 +68,14 @@ class Post(msgspec.Struct, kw_only=True):
 
 
 class PostComment(msgspec.Struct, kw_only=True):
-    """A comment under a post, with its own feeling."""
+    """A comment under a post; its sentiment is null in a language that the model does not know."""
 
     comment_id: str
     text: str
     author_name: str | None
     likes: int
-    sentiment: SentimentLabel
-    sentiment_score: float
+    sentiment: SentimentLabel | None
+    sentiment_score: float | None
     commented_at: datetime | None
 
 

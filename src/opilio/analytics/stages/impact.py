@@ -1,4 +1,4 @@
-"""Impact: how much a post matters, from 0 to 100, and how much of a risk it is, each with its reasons."""
+"""Impact: a score from 0 to 100 and a risk level for each post, with the reasons."""
 
 import math
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ from opilio.contracts.analytics import RiskLevel
 
 RISKS: tuple[RiskLevel, ...] = ("low", "medium", "high", "critical")
 # Points that each factor can give; together 100.
-_REACH, _ENGAGEMENT, _AUTHOR, _FEELING, _VELOCITY = 35.0, 25.0, 15.0, 15.0, 10.0
-# A post that reaches this is as large as the scale goes.
+_REACH, _ENGAGEMENT, _AUTHOR, _SENTIMENT, _VELOCITY = 35.0, 25.0, 15.0, 15.0, 10.0
+# Values at which a factor gives all its points.
 _FULL_VIEWS, _FULL_FOLLOWERS, _FULL_VIEWS_AN_HOUR = 5_000_000, 5_000_000, 100_000
 _FULL_RATE = 0.15  # weighted interactions per view
 _LIKE, _COMMENT, _SAVE, _SHARE = 1.0, 2.0, 3.0, 5.0
@@ -21,27 +21,27 @@ _ALARMING = {"crisis", "complaint"}
 class ImpactModel(Protocol):
     version: str
 
-    def assess(self, posts: Sequence[tuple[Figures, Sentiment, Intent]]) -> list[Impact]:
+    def assess(self, posts: Sequence[tuple[Figures, Sentiment | None, Intent]]) -> list[Impact]:
         """The impact of each post."""
 
 
 class DefaultImpact:
-    """Logarithms of what was counted, so that a viral post does not hide all others."""
+    """Logarithmic scales, so that a viral post does not hide all others."""
 
     version = "impact-1"
 
-    def assess(self, posts: Sequence[tuple[Figures, Sentiment, Intent]]) -> list[Impact]:
+    def assess(self, posts: Sequence[tuple[Figures, Sentiment | None, Intent]]) -> list[Impact]:
         return [_assess(*post) for post in posts]
 
 
-def _assess(figures: Figures, sentiment: Sentiment, intent: Intent) -> Impact:
+def _assess(figures: Figures, sentiment: Sentiment | None, intent: Intent) -> Impact:
     if intent.label == "spam":
-        return Impact(0.0, "low", (Reason("spam", 0.0, "spam reaches nobody's opinion"),))
+        return Impact(0.0, "low", (Reason("spam", 0.0, "spam is excluded from impact"),))
     reasons = [
         _reach(figures),
         _engagement(figures),
         _author(figures),
-        _feeling(sentiment),
+        _sentiment(sentiment),
         _velocity(figures),
     ]
     score = round(min(100.0, sum(reason.points for reason in reasons)), 1)
@@ -55,7 +55,7 @@ def _scaled(value: float, full: float) -> float:
 
 
 def _reach(figures: Figures) -> Reason:
-    """Views where they are counted; else what the followers may have seen."""
+    """Views, or an estimate from followers where views are not counted."""
     seen = figures.views or figures.followers // 10
     source = "views" if figures.views else "views, estimated from followers"
     return Reason("reach", round(_REACH * _scaled(seen, _FULL_VIEWS), 1), f"{seen:,} {source}")
@@ -82,12 +82,14 @@ def _author(figures: Figures) -> Reason:
     return Reason("author", round(points, 1), f"{figures.followers:,} followers{suffix}")
 
 
-def _feeling(sentiment: Sentiment) -> Reason:
-    """Anger travels further than praise."""
+def _sentiment(sentiment: Sentiment | None) -> Reason:
+    """Negative posts spread further than positive ones."""
+    if sentiment is None:
+        return Reason("sentiment", 0.0, "language without a sentiment model")
     weight = 1.0 if sentiment.score < 0 else 0.6
     return Reason(
         "sentiment",
-        round(_FEELING * weight * abs(sentiment.score), 1),
+        round(_SENTIMENT * weight * abs(sentiment.score), 1),
         f"{sentiment.label} {sentiment.score:+.2f}",
     )
 
@@ -101,13 +103,16 @@ def _velocity(figures: Figures) -> Reason:
     )
 
 
-def _risk(score: float, figures: Figures, sentiment: Sentiment, intent: Intent) -> tuple[RiskLevel, str]:
+def _risk(
+    score: float, figures: Figures, sentiment: Sentiment | None, intent: Intent
+) -> tuple[RiskLevel, str]:
     crisis = intent.label == "crisis"
-    if sentiment.label != "negative" and not crisis:
-        return "low", f"not negative ({sentiment.label}, {intent.label})"
+    label = sentiment.label if sentiment else "no sentiment"
+    if label != "negative" and not crisis:
+        return "low", f"not negative ({label}, {intent.label})"
     large = figures.verified or figures.followers >= _LARGE_AUTHOR
     steps = sum(
         (score >= 35, score >= 55, large and score >= 45, intent.label in _ALARMING and score >= 30, crisis)
     )
     step = min(max(steps, 1) if crisis else steps, 3)
-    return RISKS[step], f"negative {intent.label}, impact {score:g}{', large author' if large else ''}"
+    return RISKS[step], f"{label} {intent.label}, impact {score:g}{', large author' if large else ''}"

@@ -10,6 +10,7 @@ from opilio.analytics.stages.document import Document, Intent
 from opilio.analytics.words.bare import TwoTables
 from opilio.analytics.words.features import gram_features, gram_share
 from opilio.analytics.words.files import entries
+from opilio.analytics.words.language import ANALYSED
 from opilio.analytics.words.linear import LinearModel, QuickModel, load
 from opilio.analytics.words.tokens import BREAKS
 
@@ -61,6 +62,9 @@ _OPENERS = frozenset(
 )
 _ASKING = frozenset({"mấy", "gì", "sao", "nào", "đâu", "may", "gi", "nao", "dau", "bao"})
 _MORE = frozenset({"hơn", "hon"})
+
+
+_UNKNOWN_LANGUAGE = Intent("discussion", 0.0, {})
 
 
 class IntentClassifier(Protocol):
@@ -134,6 +138,8 @@ class DefaultIntent:
         return [self._one(document) for document in documents]
 
     def _one(self, document: Document) -> Intent:
+        if document.language not in ANALYSED:
+            return _UNKNOWN_LANGUAGE
         grams, signs = document.grams, signs_of(document)
         known = self._model.known(grams, english=document.language == "en")
         chances = self._model.probabilities(known, gram_share(grams), signs)

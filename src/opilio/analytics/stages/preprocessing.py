@@ -1,4 +1,4 @@
-"""Preprocessing: one form of a text, its tokens, its language, and flags for noise and spam."""
+"""Preprocessing: normalised text, tokens, language, and flags for noise and spam."""
 
 import re
 from collections import Counter
@@ -7,21 +7,23 @@ from typing import Protocol
 
 from opilio.analytics.stages.document import Document
 from opilio.analytics.words.diacritics import CAPITAL, count_marked, strip
-from opilio.analytics.words.language import language_of
+from opilio.analytics.words.language import identify, primary
 from opilio.analytics.words.polarity import weigh
 from opilio.analytics.words.tokens import MENTION, PHONE, URL, normalise, tokens_of
 
-# A few marked letters in a long text are a name or a loan, not the writer's habit.
+# A few marked letters in a long text are names or loan words; the writer types without marks.
 _BARE_SHARE = 0.02
-# Nobody writes more than this about one thing; what follows is a book, a log or an attack.
-_READ = 20_000
+# The limit of an item's text, in characters; a longer one is cut and flagged.
+MAX_TEXT = 1 << 20
+# Fifty minutes of speech are 10,000; only noise reaches this.
+_MAX_TOKENS = 150_000
 _MANY_HASHTAGS = 6
 _CAPITALS = re.compile(f"[A-Z{CAPITAL}]")
 
 
 class Preprocessor(Protocol):
     def prepare(self, texts: Sequence[str], languages: Sequence[str | None]) -> list[Document]:
-        """One document per text; a language that is known need not be guessed."""
+        """One document per text; the given language is used where the text is not enough to tell."""
 
 
 class DefaultPreprocessor:
@@ -33,18 +35,23 @@ class DefaultPreprocessor:
         return [self._one(text, known) for text, known in zip(texts, languages, strict=True)]
 
     def _one(self, raw: str, known: str | None) -> Document:
-        text = normalise(raw[:_READ])
+        text = normalise(raw[:MAX_TEXT])
         tokens, hashtags = tokens_of(text)
+        cut = len(tokens) > _MAX_TOKENS
+        if cut:
+            del tokens[_MAX_TOKENS:]
         marked = count_marked(text)
         words = [token for token in tokens if token[0].isalpha()]
-        guess, mixed = language_of(words, marked)
-        language = known if known in {"vi", "en"} else guess
+        found = identify(text)
+        language = found.code if found.certain else primary(known) or found.code
         bare = marked <= len(text) * _BARE_SHARE
         if bare:
             tokens = [token if token.isascii() else strip(token) for token in tokens]
             words = [token for token in tokens if token[0].isalpha()]
         flags = _flags(text, tokens, words, hashtags)
-        if mixed:
+        if cut or len(raw) > MAX_TEXT:
+            flags.append("text_cut")
+        if found.mixed:
             flags.append("mixed_language")
         if bare and language == "vi":
             flags.append("no_diacritics")
@@ -71,6 +78,6 @@ def _flags(text: str, tokens: list[str], words: list[str], hashtags: list[str]) 
 
 
 def _is_repetitive(words: list[str]) -> bool:
-    """One word is more than half of the text; where too many differ, it need not be counted."""
+    """Whether one word is more than half of the text; counted only where few words differ."""
     half = len(words) / 2
     return len(set(words)) < half + 1 and max(Counter(words).values()) > half

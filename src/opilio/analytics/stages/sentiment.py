@@ -1,4 +1,4 @@
-"""Sentiment: negative, neutral or positive; of a whole text and of each aspect it speaks of."""
+"""Sentiment: negative, neutral or positive; of a whole text and of each aspect it mentions."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -6,26 +6,27 @@ from importlib.resources import files
 from typing import Protocol
 
 from opilio.analytics.stages.document import AspectSentiment, Document, Mention, Sentiment
-from opilio.analytics.words.features import gram_features, gram_share, polarity_features
+from opilio.analytics.words.aspects import AspectClause, clauses_of_aspects, weigh_aspect
+from opilio.analytics.words.features import gram_features, gram_share, grams_of, polarity_features
+from opilio.analytics.words.language import ANALYSED
 from opilio.analytics.words.linear import LinearModel, QuickModel, load
-from opilio.analytics.words.tokens import BREAKS
 
 LABELS = ("negative", "neutral", "positive")
-_UNKNOWN = (0.2, 0.6, 0.2)  # nothing in the text that the model has ever seen
-_ASPECT_MARGIN = 0.25  # net feeling of a clause below this is neither
-_CLAUSE_WORDS = frozenset({"nhưng", "nhung", "tuy", "song", "but", "however", "còn"})
+_UNKNOWN = (0.2, 0.6, 0.2)  # no word that the model knows
 
 
 class SentimentModel(Protocol):
+    """Optionally has `languages`: the codes it knows; others get no sentiment. Without it, it is given all."""
+
     version: str
 
     def score(self, documents: Sequence[Document]) -> list[Sentiment]:
-        """The feeling of each text."""
+        """The sentiment of each text."""
 
     def score_aspects(
         self, document: Document, mentions: Sequence[Mention], overall: Sentiment
     ) -> dict[str, AspectSentiment]:
-        """The feeling about each aspect that a text mentions."""
+        """The sentiment about each aspect that a text mentions."""
 
 
 def features_of(document: Document) -> dict[str, float]:
@@ -40,7 +41,10 @@ def _weights() -> LinearModel:
 
 
 class DefaultSentiment:
-    """Weighed words and small trained weights; see `docs/reference/model-card.md`."""
+    """Weighted words and small trained weights; see `docs/reference/model-card.md`."""
+
+    # None means all; others get no sentiment.
+    languages: frozenset[str] | None = ANALYSED
 
     def __init__(self, model: LinearModel | None = None) -> None:
         model = model or _weights()
@@ -66,38 +70,44 @@ class DefaultSentiment:
     def score_aspects(
         self, document: Document, mentions: Sequence[Mention], overall: Sentiment
     ) -> dict[str, AspectSentiment]:
-        clauses = clauses_of(document.tokens)
-        nets: dict[str, list[float]] = {}
-        words: dict[str, list[str]] = {}
-        for mention in mentions:
-            start, end = next((s, e) for s, e in clauses if s <= mention.at < e)
-            nets.setdefault(mention.aspect, []).append(document.polarity.between(start, end))
-            words.setdefault(mention.aspect, []).append(mention.word)
-        only_one = len(nets) == 1
+        """Each aspect by the clauses that mention it."""
+        found = clauses_of_aspects(document.tokens, mentions, english=document.language == "en")
+        # A question asks about its aspects and does not judge them.
+        asks = overall.label == "neutral" and document.polarity.questions > 0
+        alone = len(found) == 1
         return {
-            aspect: _aspect(values, tuple(dict.fromkeys(words[aspect])), overall if only_one else None)
-            for aspect, values in nets.items()
+            aspect: _neutral(clauses)
+            if asks
+            else self._aspect(document, aspect, clauses, overall if alone else None)
+            for aspect, clauses in found.items()
         }
 
+    def _aspect(
+        self, document: Document, aspect: str, clauses: Sequence[AspectClause], overall: Sentiment | None
+    ) -> AspectSentiment:
+        words = _words(clauses)
+        scored = [self._clause(document, aspect, clause) for clause in clauses]
+        told = [chances for chances, judged in scored if judged]
+        if not told and overall is not None:  # the text mentions no other aspect
+            return AspectSentiment(overall.label, overall.score, words)
+        mean = [sum(column) / len(told) for column in zip(*told, strict=True)] if told else list(_UNKNOWN)
+        label = LABELS[max(range(3), key=mean.__getitem__)]
+        return AspectSentiment(label, round(mean[2] - mean[0], 4), words)
 
-def clauses_of(tokens: Sequence[str]) -> list[tuple[int, int]]:
-    """Stretches between marks and turning words; each token lies in exactly one."""
-    clauses: list[tuple[int, int]] = []
-    start = 0
-    for at, token in enumerate(tokens):
-        if token in BREAKS:
-            clauses.append((start, at + 1))
-            start = at + 1
-        elif token in _CLAUSE_WORDS and at > start:
-            clauses.append((start, at))
-            start = at
-    clauses.append((start, len(tokens) + 1))
-    return clauses
+    def _clause(self, document: Document, aspect: str, clause: AspectClause) -> tuple[Sequence[float], bool]:
+        """The probabilities of one clause, and whether anything in it judges the aspect."""
+        tokens = document.tokens[clause.start : clause.end]
+        polarity = weigh_aspect(aspect, tokens, bare=document.bare)
+        grams = grams_of(tokens)
+        known = self._model.known(grams, english=document.language == "en")
+        judged = bool(polarity.hits or polarity.suggestions or polarity.dangling > 0)
+        chances = self._model.probabilities(known, gram_share(grams), polarity_features(polarity, tokens))
+        return chances, judged
 
 
-def _aspect(nets: Sequence[float], words: tuple[str, ...], overall: Sentiment | None) -> AspectSentiment:
-    net = sum(nets)
-    if abs(net) < _ASPECT_MARGIN and overall is not None:  # the text speaks of nothing else
-        return AspectSentiment(overall.label, overall.score, words)
-    label = "positive" if net >= _ASPECT_MARGIN else "negative" if net <= -_ASPECT_MARGIN else "neutral"
-    return AspectSentiment(label, round(net / (1 + abs(net)), 4), words)
+def _neutral(clauses: Sequence[AspectClause]) -> AspectSentiment:
+    return AspectSentiment("neutral", 0.0, _words(clauses))
+
+
+def _words(clauses: Sequence[AspectClause]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word for clause in clauses for word in clause.words))

@@ -21,7 +21,7 @@ _SEED = 11
 _HIDDEN_SHARE = 0.25
 _WRITTEN_WEIGHT = 3.0
 # People who write about a thing mostly feel something about it.
-_NEUTRAL_WEIGHT = 0.6
+_NEUTRAL_WEIGHT = 0.38
 
 
 def both_spellings(examples: list[Example]) -> list[Example]:

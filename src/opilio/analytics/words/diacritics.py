@@ -17,6 +17,9 @@ _TO_BARE = {ord(letter): _bare(letter) for letter in _LETTERS}
 # Ranges such as À-Ỹ hold small letters too, so expressions name the letters.
 SMALL, CAPITAL = _LETTERS[: len(_LETTERS) // 2], _LETTERS[len(_LETTERS) // 2 :]
 _MARKED = re.compile(f"[{_LETTERS}]")
+# Also used by French, Portuguese, Spanish and others, so they do not tell Vietnamese.
+_SHARED = "àáâãèéêìíòóôõùúý"
+_ONLY_VIETNAMESE = re.compile(f"[{''.join(c for c in _LETTERS if c.lower() not in _SHARED)}]")
 # The tone of oa, oe, uy is written on either vowel; one form, so that one entry of a word list is enough.
 _MOVED_TONES = {
     vowels[0] + marked_last: marked_first + vowels[1]
@@ -40,6 +43,11 @@ def strip(text: str) -> str:
 def count_marked(text: str) -> int:
     """How many letters carry a Vietnamese mark."""
     return 0 if text.isascii() else len(_MARKED.findall(text))
+
+
+def has_vietnamese_letters(text: str) -> bool:
+    """Whether the text has a letter that no other common language uses."""
+    return not text.isascii() and _ONLY_VIETNAMESE.search(text) is not None
 
 
 def settle_tones(word: str) -> str:

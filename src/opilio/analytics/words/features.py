@@ -1,4 +1,4 @@
-"""What the linear models look at: the weighed words of a text, and its words in ones and twos."""
+"""Features of the linear models: dense features of polarity, and the words and word pairs of a text."""
 
 import math
 from collections.abc import Sequence, Sized
@@ -9,11 +9,12 @@ from opilio.analytics.words.tokens import BREAKS, NUMBER
 
 ENGLISH = "en:"
 _NO_WORDS = BREAKS | {NUMBER}
-_MOST_GRAMS = 400  # beyond that a text is an essay, and its beginning tells enough
+# Words and pairs are taken from the first tokens only; listed words, keywords and aspects from the whole text.
+_MOST_GRAMS = 4000
 
 
 def polarity_features(seen: Polarity, tokens: Sequence[str]) -> dict[str, float]:
-    """Dense signs, each with a name that starts with `#`."""
+    """Dense features, each with a name that starts with `#`."""
     praise, blame = seen.praise, seen.blame
     net, mixture = praise - blame, _mixture(praise, blame)
     features = {
@@ -60,14 +61,14 @@ def grams_of(tokens: Sequence[str]) -> set[str]:
 
 
 def gram_share(grams: Sized) -> float:
-    """What each gram counts, so that all together are of fixed length."""
+    """The value of each gram, so that the vector has a fixed length."""
     return 2.0 / math.sqrt(len(grams)) if grams else 0.0
 
 
 def gram_features(tokens: Sequence[str], language: str) -> dict[str, float]:
-    """Grams by the names that the models know them by.
+    """Grams by the names used in the models.
 
-    English ones are kept apart: `it`, `do`, `so`, `the` are Vietnamese words too when typed without marks.
+    English grams have a prefix: `it`, `do`, `so`, `the` are also Vietnamese words without diacritics.
     """
     grams = grams_of(tokens)
     share = gram_share(grams)

@@ -1,39 +1,140 @@
-"""Vietnamese or English: marked letters first, then the small words that each cannot do without."""
+"""Identifies the language of a text: Vietnamese and English by their words, all others by a library (eld)."""
 
+import re
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
-from opilio.analytics.words.diacritics import strip
+from eld import LanguageDetector
+
+from opilio.analytics.words.diacritics import has_vietnamese_letters, strip
 from opilio.analytics.words.files import entries, read_text
 
-_WORDS = {
+UNKNOWN = "und"
+# Sentiment and intent are only defined for these; `und` is a text too short to tell, such as "ok" or an emoji.
+ANALYSED = frozenset({"vi", "en", UNKNOWN})
+
+_SAMPLE = 1000  # characters; more do not change the result
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+_NOISE = re.compile(r"https?://\S+|www\.\S+|[@#]\w+")
+_SYLLABLE = re.compile(
+    r"(?:ngh|ng|nh|ch|gh|gi|kh|ph|qu|th|tr|[bcdghklmnpqrstvx])?[aeiouy]{1,3}(?:ch|ng|nh|[cmnpt])?"
+)
+_LISTED = {
     language: frozenset(entry.text for entry in entries("languages.txt", " ") if entry.section == language)
     for language in ("en", "vi", "shared")
 }
-_LISTED = frozenset(strip(word) for word in read_text("stopwords.txt").split("\nthe a an ")[0].split())
-_ENGLISH = _WORDS["en"] - _WORDS["shared"]
-# Those with marks need no list: no English word has any.
-_PLAIN_VIETNAMESE = frozenset(filter(str.isascii, _WORDS["vi"] - _WORDS["shared"]))
-_MAYBE_VIETNAMESE = _LISTED - _WORDS["en"] - _WORDS["shared"]
+_ENGLISH = _LISTED["en"] - _LISTED["shared"]
+_VIETNAMESE = _LISTED["vi"] - _LISTED["shared"]
+_STOPWORDS = frozenset(read_text("stopwords.txt").split("\nthe a an ")[0].split())
+_MARKED_STOPWORDS = frozenset(word for word in _STOPWORDS if not word.isascii())
+_MAYBE_VIETNAMESE = frozenset(map(strip, _STOPWORDS)) - _LISTED["en"] - _LISTED["shared"]
+# Malay and Indonesian posts cannot be told apart by a line of text.
+_SAME = {"ms": "id"}
+# For single words that the library has no answer for.
+_SCRIPTS = (
+    ("ja", re.compile("[\u3040-\u30ff]")),
+    ("zh", re.compile("[\u4e00-\u9fff]")),
+    ("ko", re.compile("[\uac00-\ud7af]")),
+    ("th", re.compile("[\u0e00-\u0e7f]")),
+)
 
 
-def language_of(words: Sequence[str], marked: int) -> tuple[str, bool]:
-    """The language of a text by its words, and whether another is mixed in."""
+class Language(NamedTuple):
+    """The language of a text, whether the text itself is enough to tell, and whether another is mixed in."""
+
+    code: str
+    certain: bool
+    mixed: bool = False
+
+
+class _Evidence(NamedTuple):
+    """Shares of the words of a text, from 0 to 1."""
+
+    words: int
+    vietnamese: float
+    english: float
+    syllables: float
+
+
+def identify(text: str) -> Language:
+    """The language of a normalised text."""
+    sample = _NOISE.sub(" ", text[:_SAMPLE]).lower()
+    words = _WORD.findall(sample)
     if not words:
-        return "und", False
-    english = float(sum(map(_ENGLISH.__contains__, words)))
-    ascii_words = sum(map(str.isascii, words))
-    vietnamese = float(len(words) - ascii_words + sum(map(_PLAIN_VIETNAMESE.__contains__, words)))
-    if marked == 0:
-        vietnamese += sum(map(_MAYBE_VIETNAMESE.__contains__, words)) / 2
-    if english == vietnamese == 0:
-        return _by_shape(words), False
-    language = "vi" if vietnamese >= english else "en"
+        return Language(UNKNOWN, certain=False)
+    if has_vietnamese_letters(sample):
+        return _marked(words)
+    latin = sum(map(str.isascii, words)) * 2 >= len(words)
+    return _unmarked(sample, words) if latin else _by_library(sample)
+
+
+def primary(tag: str | None) -> str | None:
+    """The language of a tag such as `en-US` or `VI_vn`; None where it names none."""
+    code = re.split(r"[-_]", (tag or "").strip().lower())[0]
+    return code if re.fullmatch(r"[a-z]{2,3}", code) and code not in {UNKNOWN, "zxx", "mul", "mis"} else None
+
+
+def _marked(words: Sequence[str]) -> Language:
+    """A text with letters that only Vietnamese has: Vietnamese, unless most of it is English."""
+    english = sum(map(_ENGLISH.__contains__, words))
+    vietnamese = sum(1 for word in words if not word.isascii() or word in _VIETNAMESE)
     less, more = sorted((english, vietnamese))
-    return language, less >= 2 and less * 4 >= more
+    mixed = less >= 2 and less * 4 >= more
+    return Language("vi" if vietnamese >= english else "en", certain=True, mixed=mixed)
 
 
-def _by_shape(words: Sequence[str]) -> str:
-    """Without any small word: syllables of Vietnamese are short, words of English are not."""
-    if not all(word.isascii() for word in words):
-        return "vi" if any(word != strip(word) for word in words) else "und"
-    return "en" if sum(map(len, words)) / len(words) > 4.5 else "vi"
+def _unmarked(sample: str, words: Sequence[str]) -> Language:
+    """A text in Latin letters without Vietnamese marks: Vietnamese typed without them, English, or another."""
+    seen = _evidence(words)
+    if _is_bare_vietnamese(seen):
+        return Language("vi", certain=True, mixed=_is_mixed(seen))
+    if seen.english >= 0.2 and not _MARKED_STOPWORDS.isdisjoint(words):
+        return Language("vi", certain=True, mixed=True)
+    if seen.english >= 0.5:
+        return Language("en", certain=True, mixed=_is_mixed(seen))
+    found = _by_library(sample)
+    if found.certain or found.code in ANALYSED:
+        return found
+    if (seen.syllables >= 0.65 and seen.words >= 4) or seen.vietnamese > seen.english:
+        return Language("vi", certain=False)
+    # Another language, by a guess: a wrong one would cost a Vietnamese or English post its sentiment.
+    return Language("en" if seen.english else UNKNOWN, certain=False)
+
+
+def _is_bare_vietnamese(seen: _Evidence) -> bool:
+    """Vietnamese words are single syllables; small words alone do not tell (`la`, `de`, `se` are Spanish too)."""
+    if seen.vietnamese < seen.english:
+        return False
+    return (seen.vietnamese >= 0.3 and seen.syllables >= 0.65) or (
+        seen.vietnamese >= 0.1 and seen.syllables >= 0.8 and seen.words >= 4
+    )
+
+
+def _is_mixed(seen: _Evidence) -> bool:
+    less, more = sorted((seen.english, seen.vietnamese))
+    return less * seen.words >= 2 and less * 4 >= more
+
+
+def _evidence(words: Sequence[str]) -> _Evidence:
+    count = len(words)
+    vietnamese: float = sum(map(_VIETNAMESE.__contains__, words)) + sum(
+        map(_MARKED_STOPWORDS.__contains__, words)
+    )
+    vietnamese += sum(map(_MAYBE_VIETNAMESE.__contains__, words)) / 2
+    english = sum(map(_ENGLISH.__contains__, words))
+    syllables = sum(1 for word in words if _SYLLABLE.fullmatch(word if word.isascii() else strip(word)))
+    return _Evidence(count, vietnamese / count, english / count, syllables / count)
+
+
+@lru_cache(maxsize=1)
+def _detector() -> LanguageDetector:
+    return LanguageDetector()
+
+
+def _by_library(sample: str) -> Language:
+    found = _detector().detect(sample)
+    if found.language:
+        return Language(_SAME.get(found.language, found.language), certain=found.is_reliable())
+    script = next((code for code, letters in _SCRIPTS if letters.search(sample)), None)
+    return Language(script or UNKNOWN, certain=script is not None)

@@ -53,8 +53,10 @@ def _cue(entry: Entry) -> Cue:
 
 
 def _bare_cue(entry: Entry) -> Cue:
-    if entry.section == "stripped_negator":
-        return Cue(Role.NEGATOR, 1)
+    """`[stripped]` holds weights, `[stripped_negator]` and the like hold phrases of that role."""
+    _, _, role = entry.section.partition("_")
+    if role:
+        return Cue(Role[role.upper()], entry.weight)
     return Cue(Role.POLARITY if entry.weight else Role.NEUTRAL, entry.weight)
 
 

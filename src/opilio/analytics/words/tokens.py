@@ -20,6 +20,8 @@ _LINK = re.compile(r"://|www\.|\.(?:com|vn|net|org|shop|io|me)\b")
 _FACE = re.compile(r"[<>:=;^(]|-[_.]-|t[_.]t")
 _DIGIT = re.compile(r"\d")
 _SIGNS = (_LINK, _FACE, _DIGIT)
+# "4K TV" is a screen, not a price of four thousand.
+_SCREEN = r"\b[24568]k(?=\s(?:tv|tivi|ti vi|uhd|oled|qled|hdr|monitor|video|camera)\b)"
 _UNITS = "k|tr|triệu|trieu|nghìn|nghin|ngàn|đồng|vnđ|vnd|usd|₫|đ"
 _KINDS = {
     "url": (r"(?:https?://|www\.)\S+|\b[\w-]{1,63}\.(?:com|vn|net|org|shop|io|me)\b(?:/\S*)?", _LINK),
@@ -27,7 +29,11 @@ _KINDS = {
     "hashtag": (r"\#[^\W_][\w]*", None),
     "score": (r"\b\d{1,3}/10\b", _DIGIT),
     "phone": (r"(?<!\d)(?:\+?84|0)(?:[ .-]?\d){8,10}(?!\d)", _DIGIT),
-    "price": (rf"[$€£]\s?\d[\d.,]{{0,15}}|\d[\d.,]{{0,15}}\s?(?:{_UNITS})\b", _DIGIT),
+    "screen": (_SCREEN, _DIGIT),
+    "price": (
+        rf"[$€£]\s?\d[\d.,]{{0,15}}(?:\s?(?:k|m|bn|million)\b)?|\d[\d.,]{{0,15}}\s?(?:{_UNITS})\b",
+        _DIGIT,
+    ),
     "emoticon": (_EMOTICON, _FACE),
     "word": (r"[^\W\d_]+(?:['\u2019][^\W\d_]+|\d{1,4}(?![\d\w]))?", None),
     "number": (r"\d{1,20}(?:[.,]\d{1,20}){0,6}", _DIGIT),
@@ -77,11 +83,11 @@ def normalise(text: str) -> str:
 
 
 def squeeze(word: str) -> str:
-    """`đẹppppp` becomes `đẹp` and `quáaaa` becomes `quá`; a stretched word means the same, louder."""
+    """Shortens stretched words: `đẹppppp` to `đẹp`, `quáaaa` to `quá`."""
     word = _STRETCHED.sub(r"\1", word)
-    if len(word) > 2 and word[-1] == strip(word[-2]) and word[-1] != word[-2]:
-        word = word[:-1]
-    return word
+    doubled = len(word) > 2 and word[-1] == strip(word[-2]) and word[-1] != word[-2]
+    # "hữu", "cứu", "lưu" are not stretched: ưu is a diphthong.
+    return word[:-1] if doubled and word[-1] != "u" else word
 
 
 def tokens_of(text: str) -> tuple[list[str], list[str]]:

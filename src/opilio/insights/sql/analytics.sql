@@ -10,18 +10,18 @@ with kinds as materialized (
   where p.project_id = :project_id and p.at >= coalesce(:since, '-infinity'::timestamptz)
     and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
   group by 1, 2, 3, 4, 5
-), seen as (select * from kinds where sentiment is not null)
+), seen as (select * from kinds where intent is not null)
 select
   (select coalesce(sum(n), 0)::bigint from kinds) as posts,
   (select coalesce(sum(n), 0)::bigint from seen) as analysed,
   (select coalesce(sum(errors), 0)::bigint from kinds) as errors,
   (select min(first_at) from seen) as first_at,
   (select max(last_at) from seen) as last_at,
-  (select round((sum(score) / sum(n))::numeric, 4)::float8 from seen) as sentiment_score,
+  (select round((sum(score) / sum(n))::numeric, 4)::float8 from seen where sentiment is not null) as sentiment_score,
   (select round((sum(impact) / sum(n))::numeric, 2)::float8 from seen) as impact_score,
   (select jsonb_build_object('views', coalesce(sum(views), 0), 'likes', coalesce(sum(likes), 0),
           'comments', coalesce(sum(comments), 0), 'shares', coalesce(sum(shares), 0), 'saves', coalesce(sum(saves), 0)) from seen) as interactions,
-  (select coalesce(jsonb_object_agg(key, n), '{}') from (select sentiment as key, sum(n) n from seen group by 1) t) as sentiments,
+  (select coalesce(jsonb_object_agg(key, n), '{}') from (select sentiment as key, sum(n) n from seen where sentiment is not null group by 1) t) as sentiments,
   (select coalesce(jsonb_object_agg(key, n), '{}') from (select intent as key, sum(n) n from seen group by 1) t) as intents,
   (select coalesce(jsonb_object_agg(key, n), '{}') from (select risk_level as key, sum(n) n from seen group by 1) t) as risks,
   (select coalesce(jsonb_object_agg(key, n), '{}') from (select platform as key, sum(n) n from seen group by 1) t) as platforms,
@@ -30,7 +30,8 @@ select
 -- name: analytics_comment_sentiments
 -- How the comments below the posts feel.
 select c.sentiment, count(*) as comments from post_analytics p join post_comments c using (post_key, stored_at)
-where p.project_id = :project_id and p.sentiment is not null and p.at >= coalesce(:since, '-infinity'::timestamptz)
+where p.project_id = :project_id and p.intent is not null and c.sentiment is not null
+  and p.at >= coalesce(:since, '-infinity'::timestamptz)
   and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
 group by 1 order by 1;
 
@@ -41,7 +42,7 @@ select a.key as aspect, count(*) as posts,
        count(*) filter (where a.value ->> 'sentiment' = 'neutral') as neutral,
        count(*) filter (where a.value ->> 'sentiment' = 'positive') as positive
 from post_analytics p, jsonb_each(p.aspects) a
-where p.project_id = :project_id and p.sentiment is not null and p.at >= coalesce(:since, '-infinity'::timestamptz)
+where p.project_id = :project_id and p.intent is not null and p.at >= coalesce(:since, '-infinity'::timestamptz)
   and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
 group by 1 order by 2 desc, 1;
 
@@ -66,7 +67,7 @@ select p.post_key, p.id, p.platform, p.job_id, p.task_type, p.keyword_source, p.
        p.language, p.flags, p.keywords, p.intent, p.intent_confidence, p.sentiment, p.sentiment_score, p.aspects,
        p.impact_score, p.risk_level, p.impact_breakdown, p.fetch_status, p.error_code, p.fetch_error
 from post_analytics p
-where p.project_id = :project_id and p.sentiment is not null and p.at >= coalesce(:since, '-infinity'::timestamptz)
+where p.project_id = :project_id and p.intent is not null and p.at >= coalesce(:since, '-infinity'::timestamptz)
   and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
   and (:below::real is null or (p.impact_score, p.post_key) < (:below::real, :before_key::uuid))
 order by p.impact_score desc, p.post_key desc limit :most::int;
@@ -89,7 +90,7 @@ select date_trunc(:bucket, p.at, 'UTC') as at, count(*) as posts,
        sum(view_count)::bigint as views,
        sum(like_count + comment_count + share_count + save_count)::bigint as interactions
 from post_analytics p
-where p.project_id = :project_id and p.sentiment is not null and p.at >= coalesce(:since, '-infinity'::timestamptz)
+where p.project_id = :project_id and p.intent is not null and p.at >= coalesce(:since, '-infinity'::timestamptz)
   and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
 group by 1 order by 1 desc limit :most::int;
 
@@ -101,7 +102,7 @@ select word as keyword, count(*) as posts,
        round(avg(sentiment_score)::numeric, 4)::float8 as sentiment_score,
        round(max(impact_score)::numeric, 1)::float8 as top_impact
 from post_analytics p, unnest(p.keywords) word
-where p.project_id = :project_id and p.sentiment is not null and p.at >= coalesce(:since, '-infinity'::timestamptz)
+where p.project_id = :project_id and p.intent is not null and p.at >= coalesce(:since, '-infinity'::timestamptz)
   and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
 group by 1 order by 2 desc, 1 limit :most::int;
 
@@ -134,7 +135,7 @@ with counted as (
          count(*) filter (where sentiment = 'positive') as positive,
          round(avg(sentiment_score)::numeric, 4)::float8 as sentiment_score
   from post_analytics p
-  where p.project_id = :project_id and p.sentiment is not null and p.at >= coalesce(:since, '-infinity'::timestamptz)
+  where p.project_id = :project_id and p.intent is not null and p.at >= coalesce(:since, '-infinity'::timestamptz)
     and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
   group by 1, 2
 )

@@ -304,3 +304,27 @@ async def test_robots_that_cannot_be_had(site, crawler, reply, allowed):
     else:
         assert await code_of(crawler, job(url)) == "NETWORK_ERROR"
         assert site.paths() == []
+
+
+async def test_a_page_is_asked_for_by_its_validators_and_a_304_is_not_modified(site, crawler):
+    asked = []
+
+    async def conditional(request):
+        asked.append((request.headers.get("if-none-match"), request.headers.get("if-modified-since")))
+        if request.headers.get("if-none-match") == '"v1"':
+            return Reply(304)
+        stamps = {"etag": '"v1"', "last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"}
+        return Reply(200, PRODUCT.encode(), {**HTML, **stamps})
+
+    site.pages["/p"] = conditional
+    first = await crawler.crawl(job(site.address + "/p"))
+    assert (first.validators.etag, first.validators.last_modified) == (
+        '"v1"',
+        "Wed, 21 Oct 2015 07:28:00 GMT",
+    )
+    again = job(site.address + "/p")
+    again.validators = first.validators
+    second = await crawler.crawl(again)
+    assert second.not_modified
+    assert second.price is None
+    assert asked == [(None, None), ('"v1"', "Wed, 21 Oct 2015 07:28:00 GMT")]

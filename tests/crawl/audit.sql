@@ -33,7 +33,7 @@ union all
 select 'a job has two results', job_id::text from result group by job_id having count(*) > 1
 union all
 select 'a done job has no result', a.job_id::text from job_archive a
-where a.status = 'done' and not exists (select 1 from result r where r.job_id = a.job_id and r.result_id = a.result_id)
+where a.status = 'done' and a.reason <> 'not modified' and not exists (select 1 from result r where r.job_id = a.job_id and r.result_id = a.result_id)
 union all
 select 'a job has a result that it did not end with', j.job_id::text from result r join job j on j.job_id = r.job_id
 where j.status <> 'done' or j.result_id <> r.result_id

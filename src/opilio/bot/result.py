@@ -1,6 +1,7 @@
 """What a handler returns, and the submit body made from it."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -8,7 +9,7 @@ import msgspec
 
 from opilio.bot.error_codes import Failure, of_exception
 from opilio.bot.errors import CrawlError
-from opilio.contracts.bot_api import Outcome, PulledJob
+from opilio.contracts.bot_api import Outcome, PulledJob, Validators
 from opilio.contracts.codes import ErrorCode
 
 Price = Decimal | int | float | str
@@ -32,6 +33,12 @@ class Result:
     raw_html: str | None = None
     html_hash: str | None = None
     crawl_duration: float | None = None
+    not_modified: bool = False
+    """The page is unchanged since `job.validators`: no price, no data."""
+    validators: Validators | None = None
+    """ETag and Last-Modified of the page, for the next conditional request."""
+    changed_at: datetime | None = None
+    """When the page changed, where it says so itself; with a time zone."""
 
 
 def result_of(found: dict[str, Any]) -> Result:
@@ -66,6 +73,9 @@ def success(job: PulledJob, result: Result, seconds: float) -> Outcome:
         raw_html=result.raw_html,
         html_hash=result.html_hash,
         crawl_duration=seconds if result.crawl_duration is None else result.crawl_duration,
+        not_modified=result.not_modified,
+        validators=result.validators,
+        changed_at=result.changed_at,
     )
 
 
@@ -95,6 +105,10 @@ def exact(price: Price | None) -> msgspec.Raw:
 
 
 def _check(result: Result) -> None:
+    if result.not_modified:
+        if result.price is not None or result.data or result.raw_html:
+            raise _invalid("a page that was not modified has no price, data or raw_html")
+        return
     priced = result.price is not None and result.currency is not None
     if not priced and not result.data:
         raise _invalid("a result needs a price with its currency, or data")

@@ -49,6 +49,13 @@ class PullRequest(Request, kw_only=True):
     wait_seconds: Annotated[float, Meta(ge=0, le=30)] = 0
 
 
+class Validators(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """What a server said about its page, for a conditional request: 304 costs nearly nothing."""
+
+    etag: Annotated[str, Meta(min_length=1, max_length=1024)] | None = None
+    last_modified: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
+
+
 class PulledJob(msgspec.Struct, kw_only=True):
     job_id: UUID
     url: str
@@ -61,6 +68,7 @@ class PulledJob(msgspec.Struct, kw_only=True):
     timeout_seconds: float
     locked_until: datetime
     lock_token: UUID
+    validators: Validators | None = None
 
 
 class PullAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -91,6 +99,13 @@ class Outcome(Request, kw_only=True):
     retry_after: (
         Annotated[float, Meta(ge=0, description="Seconds that the host asked to be left alone.")] | None
     ) = None
+    not_modified: Annotated[
+        bool, Meta(description="The page answered 304 or is known to be unchanged; success without values.")
+    ] = False
+    validators: Validators | None = None
+    changed_at: (
+        Annotated[datetime, Meta(tz=True, description="When the page changed, if the bot knows.")] | None
+    ) = None
 
 
 class SubmitRequest(Outcome, kw_only=True):
@@ -115,7 +130,7 @@ class HeldRequest(Request, kw_only=True):
 
 
 class DoneAnswer(msgspec.Struct, kw_only=True):
-    result_id: UUID
+    result_id: UUID | None
     job_id: UUID
     price: Decimal | None
     currency: str | None

@@ -16,11 +16,11 @@ VALUE_ALERT = "crawl.value.alert"
 
 
 class JobCompleted(msgspec.Struct, kw_only=True):
-    """`crawl.job.completed`: a crawl succeeded and its result is stored."""
+    """`crawl.job.completed`: a crawl succeeded and its result is stored, or the page was not modified."""
 
     job_id: UUID
     policy_id: UUID
-    result_id: UUID
+    result_id: UUID | None
     url: str
     price: Decimal | None
     currency: str | None
@@ -32,6 +32,7 @@ class JobCompleted(msgspec.Struct, kw_only=True):
     crawled_at: datetime
     bot_id: str
     changed: list[str]
+    not_modified: bool = False
 
 
 class JobFailed(msgspec.Struct, kw_only=True):

@@ -1,7 +1,7 @@
 """The bodies of the management API about policies."""
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import msgspec
@@ -17,6 +17,12 @@ Moment = Annotated[
     datetime, Meta(tz=True, description="ISO 8601 with its offset, such as 2030-01-01T00:00:00Z.")
 ]
 Url = Annotated[str, Meta(min_length=1, max_length=2048)]
+
+
+Schedule = Annotated[
+    Literal["fixed", "adaptive"],
+    Meta(description="fixed: every frequency_hours; adaptive: when a crawl is worth it, within a budget."),
+]
 
 
 class PolicyInput(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -35,6 +41,9 @@ class PolicyInput(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     hot: bool = False
     labels: dict[str, str] = {}
     next_run_at: Moment | None = None
+    schedule: Schedule = "fixed"
+    min_interval_hours: Hours | None = None
+    max_interval_hours: Hours | None = None
 
 
 class PolicyPatch(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -53,6 +62,9 @@ class PolicyPatch(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit
     hot: bool | UnsetType = UNSET
     labels: dict[str, str] | UnsetType = UNSET
     next_run_at: Moment | UnsetType = UNSET
+    schedule: Schedule | UnsetType = UNSET
+    min_interval_hours: Hours | UnsetType | None = UNSET
+    max_interval_hours: Hours | UnsetType | None = UNSET
 
 
 class Policy(msgspec.Struct, kw_only=True):
@@ -72,6 +84,9 @@ class Policy(msgspec.Struct, kw_only=True):
     rule_set: Any
     hot: bool
     labels: dict[str, str]
+    schedule: str
+    min_interval_hours: float | None
+    max_interval_hours: float | None
     next_run_at: datetime
     last_success_at: datetime | None
     last_failed_at: datetime | None

@@ -121,6 +121,9 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {
     "hot": _boolean,
     "labels": _object,
     "next_run_at": str,
+    "schedule": str,
+    "min_interval_hours": _number,
+    "max_interval_hours": _number,
 }
 _WANTED = {
     name: {

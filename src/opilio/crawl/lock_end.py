@@ -10,6 +10,8 @@ import msgspec
 
 from opilio.adapters.postgres import Row, Session
 from opilio.contracts import events
+from opilio.contracts.bot_api import Validators
+from opilio.crawl.adaptive.reschedule import Rescheduled, pack_hours
 from opilio.crawl.alert import CrawledPage
 from opilio.crawl.claims import Claim
 from opilio.crawl.history import Change, Values
@@ -45,6 +47,10 @@ class FinishedJob(msgspec.Struct, frozen=True):
     result: StoredResult | None = None
     digest: bytes | None = None
     answer: bytes | None = None
+    html_hash: str | None = None
+    validators: Validators = Validators()
+    rescheduled: Rescheduled | None = None
+    """Set for a visit of an adaptive policy."""
 
 
 class ReturnedJob(msgspec.Struct, frozen=True):
@@ -243,7 +249,7 @@ def _steps(steps: Sequence[Step]) -> dict[str, list[Any]]:
 def _finished(jobs: Sequence[FinishedJob]) -> dict[str, list[Any]]:
     results = [job.result for job in jobs]
     values = [r.values if r else Values() for r in results]
-    return {
+    return _learnt(jobs) | {
         "job_ids": [j.row["job_id"] for j in jobs],
         "policy_ids": [j.row["policy_id"] for j in jobs],
         "states": [j.decision.state for j in jobs],
@@ -261,7 +267,7 @@ def _finished(jobs: Sequence[FinishedJob]) -> dict[str, list[Any]]:
         "titles": [v.title for v in values],
         "in_stocks": [v.in_stock for v in values],
         "datas": [r.data if r else None for r in results],
-        "html_hashes": [r.html_hash if r else None for r in results],
+        "html_hashes": [j.html_hash for j in jobs],
         "durations": [r.duration if r else None for r in results],
         "html_bodies": [r.html_body if r else None for r in results],
         "html_blobs": [r.html_blob if r else None for r in results],
@@ -271,6 +277,24 @@ def _finished(jobs: Sequence[FinishedJob]) -> dict[str, list[Any]]:
         "event_types": [j.event_type for j in jobs],
         "subjects": [j.row["url"] for j in jobs],
         "events": [j.event for j in jobs],
+    }
+
+
+def _learnt(jobs: Sequence[FinishedJob]) -> dict[str, list[Any]]:
+    visits = [job.rescheduled for job in jobs]
+    learnt = [visit.learnt if visit else None for visit in visits]
+    return {
+        "pools": [j.row["pool"] for j in jobs],
+        "early": [v.early_at if v else None for v in visits],
+        "etags": [j.validators.etag for j in jobs],
+        "last_modifieds": [j.validators.last_modified for j in jobs],
+        "rate_shapes": [known.evidence.shape if known else None for known in learnt],
+        "rate_days": [known.evidence.days if known else None for known in learnt],
+        "daily_hours": [pack_hours(known.hours) if known and known.hours else None for known in learnt],
+        "intervals": [v.interval_days if v else None for v in visits],
+        "prices_used": [v.price if v else None for v in visits],
+        "visits": [int(known is not None) for known in learnt],
+        "changes_seen": [int(bool(v and v.changed)) for v in visits],
     }
 
 

@@ -15,7 +15,7 @@ from msgspec import UNSET
 from opilio import audit
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.clock import Clock
-from opilio.contracts.policies import ImportRow, PolicyInput, PolicyPatch
+from opilio.contracts.policies import ImportRow, PolicyInput, PolicyPatch, Schedule
 from opilio.crawl import policy as rules
 from opilio.crawl.priority import choose_queue
 from opilio.crawl.sql import QUERIES
@@ -104,6 +104,9 @@ class Policies:
             waiting = [row for row in waiting if row[0] not in saved]
         if update:
             await self._follow(session, [(saved[row], patch) for row, _, patch in rows])
+        adaptive = [saved[row]["policy_id"] for row, _, patch in rows if patch.schedule == "adaptive"]
+        if adaptive:
+            await session.execute(QUERIES.add_pools, policy_ids=adaptive)
         return saved
 
     async def _follow(self, session: Session, saved: Sequence[tuple[Row, PolicyPatch]]) -> None:
@@ -123,6 +126,25 @@ class Policies:
         ]
         if requeued:
             await session.execute(QUERIES.move_jobs, policy_ids=requeued)
+        reread = [
+            policy_id
+            for policy_id, patch in updated
+            if patch.rule_set is not UNSET or patch.crawl_config is not UNSET
+        ]
+        if reread:
+            await session.execute(QUERIES.forget_validators, policy_ids=reread)
+        pooled = [
+            policy_id
+            for policy_id, patch in updated
+            if patch.schedule is not UNSET or patch.labels is not UNSET
+        ]
+        if pooled:
+            await self._follow_schedules(session, pooled)
+
+    async def _follow_schedules(self, session: Session, policy_ids: Sequence[UUID]) -> None:
+        """Policies whose schedule or labels changed: another budget pays for them, or none."""
+        await session.execute(QUERIES.add_pools, policy_ids=list(policy_ids))
+        await session.execute(QUERIES.follow_schedules, policy_ids=list(policy_ids), now=self._clock.now())
 
     async def _schedule(
         self, session: Session, changes: Sequence[tuple[UUID, bool | None, datetime | None]]
@@ -159,6 +181,10 @@ class Policies:
         await session.execute(QUERIES.move_jobs, policy_ids=[policy_id])
         if "enabled" in given or "next_run_at" in given:
             await self._schedule(session, [(policy_id, given.get("enabled"), given.get("next_run_at"))])
+        if given.keys() & {"url", "rule_set", "crawl_config"}:
+            await session.execute(QUERIES.forget_validators, policy_ids=[policy_id])
+        if "schedule" in given or "labels" in given:
+            await self._follow_schedules(session, [policy_id])
 
     async def set_enabled(self, policy_ids: Sequence[UUID], *, enabled: bool, by: str = audit.SYSTEM) -> None:
         changes = [(policy_id, enabled, None) for policy_id in policy_ids]
@@ -166,6 +192,19 @@ class Policies:
         async def work(session: Session) -> None:
             await self._schedule(session, changes)
             await _record(session, by, "enable" if enabled else "disable", policy_ids)
+            await session.execute(QUERIES.notify_work)
+
+        await self._db.transact(work)
+
+    async def set_schedule(
+        self, policy_ids: Sequence[UUID], schedule: Schedule, by: str = audit.SYSTEM
+    ) -> None:
+        """Switches to `adaptive` or back to `fixed`; what was learnt stays either way."""
+
+        async def work(session: Session) -> None:
+            await session.execute(QUERIES.set_schedule, policy_ids=list(policy_ids), schedule=schedule)
+            await self._follow_schedules(session, policy_ids)
+            await _record(session, by, f"schedule_{schedule}", policy_ids)
             await session.execute(QUERIES.notify_work)
 
         await self._db.transact(work)
@@ -240,6 +279,9 @@ def _columns(rows: Sequence[tuple[int, CrawlUrl, PolicyPatch]]) -> dict[str, lis
         "hots": [_given(p.hot) for p in patches],
         "labels": [_given(p.labels) for p in patches],
         "next_runs": [_given(p.next_run_at) for p in patches],
+        "schedules": [_given(p.schedule) for p in patches],
+        "min_intervals": [_given(p.min_interval_hours) for p in patches],
+        "max_intervals": [_given(p.max_interval_hours) for p in patches],
     }
 
 
@@ -258,4 +300,7 @@ def _fields(policy: PolicyInput, url: CrawlUrl) -> dict[str, Any]:
         "rule_set": policy.rule_set,
         "hot": policy.hot,
         "labels": policy.labels,
+        "schedule": policy.schedule,
+        "min_interval": policy.min_interval_hours,
+        "max_interval": policy.max_interval_hours,
     }

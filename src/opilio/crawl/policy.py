@@ -18,6 +18,11 @@ def check(policy: PolicyInput) -> None:
         _duration(field, getattr(policy, field))
     if policy.queue is not None and policy.queue not in QUEUES:
         raise Invalid("queue", "must be one of %(queues)s", queues=", ".join(QUEUES))
+    for field in ("min_interval_hours", "max_interval_hours"):
+        if getattr(policy, field) is not None:
+            _duration(field, getattr(policy, field))
+    if (policy.min_interval_hours or 0) > (policy.max_interval_hours or math.inf):
+        raise Invalid("min_interval_hours", "must not be greater than max_interval_hours")
     _labels(policy.labels)
     check_json("crawl_config", policy.crawl_config)
     check_json("rule_set", policy.rule_set)

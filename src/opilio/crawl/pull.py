@@ -10,7 +10,7 @@ import msgspec
 
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.clock import Clock
-from opilio.contracts.bot_api import PullAnswer, PulledJob
+from opilio.contracts.bot_api import PullAnswer, PulledJob, Validators
 from opilio.crawl.job import Cause, State, apply
 from opilio.crawl.politeness import HostState, Limits, allowance, next_visit, polite_at, reopens_at
 from opilio.crawl.sql import QUERIES
@@ -261,4 +261,11 @@ def _pulled(row: Row) -> PulledJob:
         timeout_seconds=row["lock_ttl_seconds"],
         locked_until=row["locked_until"],
         lock_token=row["lock_token"],
+        validators=_validators(row),
     )
+
+
+def _validators(row: Row) -> Validators | None:
+    if row["etag"] is None and row["last_modified"] is None:
+        return None
+    return Validators(etag=row["etag"], last_modified=row["last_modified"])

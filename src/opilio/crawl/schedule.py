@@ -30,12 +30,14 @@ class Scheduler:
         *,
         rules: Rules | None = None,
         fleet: Limits | None = None,
+        fill_idle: bool = False,
         clock: Clock | None = None,
         batch: int = _BATCH,
     ) -> None:
         self._db = database
         self._rules = rules or Rules()
         self._fleet = fleet or Limits()
+        self._fill_idle = fill_idle
         self._clock = clock or Clock()
         self._batch = batch
 
@@ -57,6 +59,7 @@ class Scheduler:
             QUERIES.create_due,
             most=self._batch,
             fleet_gated=self._fleet.any,
+            fill_idle=self._fill_idle,
             overdue_bands=list(self._rules.overdue.bands),
             overdue_points=list(self._rules.overdue.points),
             error_bands=list(self._rules.error_rate.bands),

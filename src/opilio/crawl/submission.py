@@ -3,12 +3,13 @@
 import hashlib
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
 import msgspec
 
-from opilio.contracts.bot_api import Outcome
+from opilio.contracts.bot_api import Outcome, Validators
 from opilio.contracts.price import read_price
 from opilio.crawl.claims import Claim
 from opilio.crawl.history import Values
@@ -33,6 +34,9 @@ class Submission(msgspec.Struct, frozen=True):
     error_msg: str | None
     error_code: str | None
     retry_after: float | None
+    not_modified: bool = False
+    validators: Validators = Validators()
+    changed_at: datetime | None = None
 
 
 def parse(bot_id: str, outcome: Outcome) -> Submission:
@@ -43,7 +47,12 @@ def parse(bot_id: str, outcome: Outcome) -> Submission:
     _text("error_code", outcome.error_code)
     _text("html_hash", outcome.html_hash)
     check_json("data", outcome.data)
-    if outcome.success:
+    if outcome.validators:
+        _text("validators.etag", outcome.validators.etag)
+        _text("validators.last_modified", outcome.validators.last_modified)
+    if outcome.not_modified:
+        _unmodified(outcome, price)
+    elif outcome.success:
         _complete(outcome, price)
     currency = outcome.currency.upper() if outcome.currency else None
     return Submission(
@@ -58,7 +67,19 @@ def parse(bot_id: str, outcome: Outcome) -> Submission:
         error_msg=outcome.error_msg,
         error_code=outcome.error_code,
         retry_after=outcome.retry_after,
+        not_modified=outcome.not_modified,
+        validators=outcome.validators or Validators(),
+        changed_at=outcome.changed_at,
     )
+
+
+def _unmodified(outcome: Outcome, price: Decimal | None) -> None:
+    if not outcome.success:
+        raise Invalid("not_modified", "goes with success: true; a failed crawl cannot tell")
+    if price is not None or outcome.data or outcome.raw_html:
+        raise Invalid(
+            "not_modified", "goes without price, data and raw_html; leave it out to store new values"
+        )
 
 
 def _complete(outcome: Outcome, price: Decimal | None) -> None:

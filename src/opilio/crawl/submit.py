@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
@@ -15,10 +15,11 @@ from opilio.contracts import events
 from opilio.contracts.bot_api import DoneAnswer, FailedAnswer, RetryAnswer
 from opilio.contracts.codes import ErrorCode, worth_retrying
 from opilio.crawl import retry
+from opilio.crawl.adaptive.reschedule import Rescheduled, change_time, has_changed, reschedule
 from opilio.crawl.alert import CrawledPage
 from opilio.crawl.alerts import check_alerts
 from opilio.crawl.claims import Accepted, JobFacts, Late, Repeated, Reply, load_facts
-from opilio.crawl.history import Values, changes, remembered
+from opilio.crawl.history import Change, Values, changes, remembered
 from opilio.crawl.lock_end import (
     FinishedJob,
     LateResult,
@@ -45,11 +46,18 @@ class Pages(Protocol):
 
 class Submitter:
     def __init__(
-        self, database: Database, pages: Pages, *, jitter: float = 0.1, clock: Clock | None = None
+        self,
+        database: Database,
+        pages: Pages,
+        *,
+        jitter: float = 0.1,
+        tolerance: Mapping[str, float] | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._db = database
         self._pages = pages
         self._jitter = jitter
+        self._tolerance = tolerance or {}
         self._clock = clock or Clock()
 
     async def submit(self, submissions: Sequence[Submission]) -> list[Reply]:
@@ -102,18 +110,24 @@ class Submitter:
         self, ends: LockEnds, row: Row, sent: Submission, result_id: UUID, blob: str | None
     ) -> Reply:
         decision = retry.succeed(retry_facts(row), row["at"], self._draw())
-        assert decision.next_run_at is not None
         before = _last_values(row)
         changed = changes(before, sent.values)
+        rescheduled = self._adapt(row, sent, changed)
+        if rescheduled is not None:
+            decision = msgspec.structs.replace(decision, next_run_at=rescheduled.next_run_at)
+        assert decision.next_run_at is not None
+        stored = None if sent.not_modified else _stored_result(sent, result_id, blob)
+        values = before if sent.not_modified else sent.values
+        result: UUID | None = row["last_result_id"] if stored is None else result_id
         ends.changed += [(row, change) for change in changed]
-        if row["any_alerts"]:
+        if row["any_alerts"] and stored is not None:
             ends.to_check.append(CrawledPage(row["policy_id"], row["url"], before, sent.values))
         body = _encode(
             DoneAnswer(
-                result_id=result_id,
+                result_id=result,
                 job_id=row["job_id"],
-                price=sent.values.price,
-                currency=sent.values.currency,
+                price=values.price,
+                currency=values.currency,
                 policy_next_run=decision.next_run_at,
             )
         )
@@ -122,16 +136,34 @@ class Submitter:
                 row=row,
                 decision=decision,
                 by=f"bot:{sent.claim.bot_id}",
-                reason="result accepted",
+                reason="not modified" if sent.not_modified else "result accepted",
                 event_type=events.JOB_COMPLETED,
-                event=_completed_event(row, sent, result_id, [change.field for change in changed]),
+                event=_completed_event(row, sent, values, result, [change.field for change in changed]),
                 last_data=remembered(before, sent.values),
-                result=_stored_result(sent, result_id, blob),
+                result=stored,
                 digest=sent.claim.digest,
                 answer=body,
+                html_hash=sent.html_hash,
+                validators=sent.validators,
+                rescheduled=rescheduled,
             )
         )
         return Reply(data=body, state=decision.state)
+
+    def _adapt(self, row: Row, sent: Submission, changed: Sequence[Change]) -> Rescheduled | None:
+        """The next visit of an adaptive policy; None for a fixed one."""
+        if row["pool"] is None:
+            return None
+        saw_change = has_changed(
+            row,
+            sent.values,
+            changed,
+            sent.html_hash,
+            not_modified=sent.not_modified,
+            tolerance=self._tolerance,
+        )
+        at = change_time(row, sent.changed_at, sent.validators.last_modified) if saw_change else None
+        return reschedule(row, saw_change, at, (random.random(), random.random()))
 
     def _fail(self, ends: LockEnds, row: Row, sent: Submission) -> Reply:
         wait = self._cool(ends, row, sent)
@@ -250,19 +282,22 @@ def _late_body(sent: Submission) -> dict[str, Any]:
     }
 
 
-def _completed_event(row: Row, sent: Submission, result_id: UUID, changed: list[str]) -> events.JobCompleted:
+def _completed_event(
+    row: Row, sent: Submission, values: Values, result_id: UUID | None, changed: list[str]
+) -> events.JobCompleted:
     return events.JobCompleted(
         job_id=row["job_id"],
         policy_id=row["policy_id"],
         result_id=result_id,
         url=row["url"],
-        price=sent.values.price,
-        currency=sent.values.currency,
-        title=sent.values.title,
-        in_stock=sent.values.in_stock,
-        data=dict(sent.data) if sent.data else None,
+        price=values.price,
+        currency=values.currency,
+        title=values.title,
+        in_stock=values.in_stock,
+        data=dict(values.data) if values.data else None,
         html_hash=sent.html_hash,
         crawl_duration=sent.crawl_duration,
+        not_modified=sent.not_modified,
         crawled_at=row["at"],
         bot_id=sent.claim.bot_id,
         changed=changed,

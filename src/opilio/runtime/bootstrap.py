@@ -15,6 +15,7 @@ from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.clock import Clock
 from opilio.collector.collector import open_projects
 from opilio.collector.projects import Projects
+from opilio.crawl.adaptive.budget import BudgetKeeper
 from opilio.crawl.alerts import Alerts
 from opilio.crawl.dispatcher import Dispatcher
 from opilio.crawl.expire import LockExpiry
@@ -54,6 +55,7 @@ class Opilio:
     alerts: Alerts
     hosts: Hosts
     scheduler: Scheduler
+    budgets: BudgetKeeper
     dispatcher: Dispatcher
     puller: Puller
     submitter: Submitter
@@ -105,7 +107,9 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
     fleet, rules = settings.fleet_limits, settings.rule_table
     jitter = settings.schedule_jitter
     puller = Puller(database, fleet=fleet, clock=clock)
-    submitter = Submitter(database, pages, jitter=jitter, clock=clock)
+    submitter = Submitter(
+        database, pages, jitter=jitter, tolerance=settings.change_tolerance_percent, clock=clock
+    )
     heartbeats = Heartbeats(database, clock=clock)
     expiry = LockExpiry(database, jitter=jitter, clock=clock)
     return Opilio(
@@ -117,7 +121,10 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
         policies=Policies(database, allow=settings.crawl_allow, clock=clock),
         alerts=Alerts(database, clock=clock),
         hosts=Hosts(database, fleet=fleet, clock=clock),
-        scheduler=Scheduler(database, rules=rules, fleet=fleet, clock=clock),
+        scheduler=Scheduler(
+            database, rules=rules, fleet=fleet, fill_idle=settings.crawl_fill_idle, clock=clock
+        ),
+        budgets=BudgetKeeper(database, settings.budgets, fleet=fleet, clock=clock),
         dispatcher=Dispatcher(database, puller, submitter, heartbeats),
         puller=puller,
         submitter=submitter,

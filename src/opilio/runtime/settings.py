@@ -17,6 +17,7 @@ from pydantic_settings import (
 
 from opilio.collector.config import Config as Collecting
 from opilio.contracts.topology import Topology, topology
+from opilio.crawl.adaptive.budget import Budgets
 from opilio.crawl.politeness import Limits
 from opilio.crawl.priority import Bands, Rules
 from opilio.crawl.retention import Keep
@@ -64,6 +65,22 @@ class Settings(BaseSettings):
         ge=0,
         le=1,
         description="Share of the frequency that is added at random to the next run; 0 switches it off.",
+    )
+    crawl_budget_per_day: float | None = Field(
+        None,
+        gt=0,
+        description="Crawls a day of all adaptive policies together; without it, what their frequencies would cost.",
+    )
+    crawl_budgets: dict[str, float] = Field(
+        {},
+        description="Budgets of pools, as JSON; the pool of an adaptive policy is its label `pool`.",
+    )
+    crawl_fill_idle: bool = Field(
+        False, description="Idle bots take adaptive pages before they are due, within the budget."
+    )
+    change_tolerance_percent: dict[str, float] = Field(
+        {},
+        description='Moves that do not count as a change, by field, as JSON: `{"price": 0.5, "data.rating": 2}`.',
     )
     crawl_allow_private: str = Field(
         "", description="Private addresses that policies may contain: `true` or CIDRs."
@@ -199,6 +216,10 @@ class Settings(BaseSettings):
     @property
     def fleet_limits(self) -> Limits:
         return Limits(self.host_max_concurrent, self.host_min_delay_seconds)
+
+    @property
+    def budgets(self) -> Budgets:
+        return Budgets(self.crawl_budget_per_day, self.crawl_budgets)
 
     @property
     def rule_table(self) -> Rules:

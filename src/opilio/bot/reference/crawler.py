@@ -12,7 +12,7 @@ import httpx2
 from opilio.bot.errors import CrawlError
 from opilio.bot.extract import extract
 from opilio.bot.extract.document import decoded
-from opilio.bot.reference.fetch import Fetcher, Page
+from opilio.bot.reference.fetch import Fetcher, NotModified, Page
 from opilio.bot.reference.options import CrawlConfig, Options, parse_config
 from opilio.bot.reference.robots import Robots
 from opilio.bot.result import Result
@@ -55,13 +55,16 @@ class ReferenceCrawler:
 
     async def crawl(self, job: PulledJob) -> Result:
         config = parse_config(job.crawl_config, self._options)
-        page = await self._page(job, config)
+        try:
+            page = await self._page(job, config)
+        except NotModified:
+            return Result(not_modified=True)
         async with self._readers:
             return await asyncio.to_thread(_read, page, job.rule_set, config.keep_html)
 
     async def _page(self, job: PulledJob, config: CrawlConfig) -> Page:
         if job.queue != "js" and not config.js_required:
-            return await self._fetcher.fetch(job.url, config, self._robots.check)
+            return await self._fetcher.fetch(job.url, config, self._robots.check, job.validators)
         if self._browser is None:
             raise CrawlError(
                 ErrorCode.UNKNOWN_ERROR,
@@ -72,7 +75,8 @@ class ReferenceCrawler:
 
 def _read(page: Page, rule_set: object, keep_html: bool) -> Result:
     result = extract(page.body, page.url, page.content_type, rule_set)
-    return replace(result, raw_html=decoded(page.body, page.content_type)) if keep_html else result
+    html = decoded(page.body, page.content_type) if keep_html else None
+    return replace(result, raw_html=html, validators=page.validators)
 
 
 def _browser(options: Options, robots: Robots) -> "Browser":

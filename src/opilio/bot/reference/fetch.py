@@ -9,6 +9,7 @@ import httpx2
 from opilio.bot.error_codes import of_status
 from opilio.bot.errors import CrawlError
 from opilio.bot.reference.options import CrawlConfig
+from opilio.contracts.bot_api import Validators
 from opilio.contracts.codes import ErrorCode
 
 Check = Callable[[str], Awaitable[None]]
@@ -30,6 +31,11 @@ class Page:
     url: str
     body: bytes
     content_type: str | None
+    validators: Validators | None = None
+
+
+class NotModified(Exception):
+    """The page is what the validators stand for."""
 
 
 class Fetcher:
@@ -38,10 +44,12 @@ class Fetcher:
     def __init__(self, client: httpx2.AsyncClient) -> None:
         self._client = client
 
-    async def fetch(self, url: str, config: CrawlConfig, check: Check) -> Page:
-        """`check` is called before each request and raises if the bot may not fetch the URL."""
+    async def fetch(
+        self, url: str, config: CrawlConfig, check: Check, validators: Validators | None = None
+    ) -> Page:
+        """`check` is called before each request and raises if the bot may not fetch the URL; `NotModified` for a 304."""
         async with asyncio.timeout(config.timeout_seconds):
-            cookies, headers = httpx2.Cookies(), {**_ACCEPT, **config.headers}
+            cookies, headers = httpx2.Cookies(), {**_ACCEPT, **_conditions(validators), **config.headers}
             address = checked_url(url)
             for _ in range(_MOST_REDIRECTS + 1):
                 await check(str(address))
@@ -76,14 +84,36 @@ def checked_url(url: str) -> httpx2.URL:
     return parsed
 
 
+def _conditions(validators: Validators | None) -> dict[str, str]:
+    found = {}
+    if validators and validators.etag:
+        found["if-none-match"] = validators.etag
+    if validators and validators.last_modified:
+        found["if-modified-since"] = validators.last_modified
+    return found
+
+
+def _validators(headers: httpx2.Headers) -> Validators | None:
+    """What the page may be asked by next time; values that the server would refuse are left out."""
+    etag, modified = headers.get("etag"), headers.get("last-modified")
+    found = Validators(
+        etag=etag if etag and len(etag) <= 1024 and etag.isprintable() else None,
+        last_modified=modified if modified and len(modified) <= 64 and modified.isprintable() else None,
+    )
+    return found if found != Validators() else None
+
+
 async def _page(response: httpx2.Response, max_bytes: int) -> Page:
+    if response.status_code == 304:
+        raise NotModified
     if not response.is_success:
         failed = of_status(response.status_code, response.headers)
         raise CrawlError(failed.code, failed.message, retry_after=failed.retry_after)
     content_type = response.headers.get("content-type")
     if content_type and not content_type.strip().lower().startswith(_READABLE):
         raise CrawlError(ErrorCode.MEDIA_FORMAT_ERROR, f"the host sent {content_type}, which is not a page")
-    return Page(str(response.url), await read_limited(response, max_bytes), content_type)
+    body = await read_limited(response, max_bytes)
+    return Page(str(response.url), body, content_type, _validators(response.headers))
 
 
 async def read_limited(response: httpx2.Response, max_bytes: int) -> bytes:

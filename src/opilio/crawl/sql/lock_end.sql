@@ -6,10 +6,13 @@ with input as materialized (
     :errors::text[], :error_codes::text[], :next_runs::timestamptz[], :failure_counts::int[], :error_rates::real[],
     :result_ids::uuid[], :bots::text[], :prices::numeric[], :currencies::text[], :titles::text[], :in_stocks::boolean[],
     :datas::jsonb[], :html_hashes::text[], :durations::float8[], :html_bodies::text[], :html_blobs::text[],
-    :last_datas::jsonb[], :digests::bytea[], :answers::jsonb[], :event_types::text[], :subjects::text[], :events::jsonb[]) as i(
+    :last_datas::jsonb[], :digests::bytea[], :answers::jsonb[], :event_types::text[], :subjects::text[], :events::jsonb[],
+    :pools::text[], :early::timestamptz[], :etags::text[], :last_modifieds::text[], :rate_shapes::float8[], :rate_days::float8[],
+    :daily_hours::bytea[], :intervals::float8[], :prices_used::float8[], :visits::int[], :changes_seen::int[]) as i(
     job_id, policy_id, state, by, reason, error, error_code, next_run_at, failure_count, error_rate,
     result_id, bot_id, price, currency, title, in_stock, data, html_hash, duration, html_body, html_blob,
-    last_data, digest, answer, event_type, subject, event)),
+    last_data, digest, answer, event_type, subject, event,
+    pool, early_at, etag, last_modified, rate_shape, rate_days, daily_hours, interval_days, price_used, visits, changes_seen)),
 clock as (select coalesce(:now::timestamptz, now()) as at),
 gone as (
   delete from job_active j using input i where j.job_id = i.job_id returning j.*),
@@ -35,18 +38,23 @@ pages as (
 remembered as (
   update policy_state s set
     next_run_at = i.next_run_at, failure_count = i.failure_count, error_rate = i.error_rate,
-    last_success_at = case when i.result_id is not null then clock.at else s.last_success_at end,
-    last_failed_at = case when i.result_id is null then clock.at else s.last_failed_at end,
+    last_success_at = case when i.state = 'done' then clock.at else s.last_success_at end,
+    last_failed_at = case when i.state <> 'done' then clock.at else s.last_failed_at end,
     last_result_id = coalesce(i.result_id, s.last_result_id),
     last_price = coalesce(i.price, s.last_price), last_currency = coalesce(i.currency, s.last_currency),
     last_title = coalesce(i.title, s.last_title), last_in_stock = coalesce(i.in_stock, s.last_in_stock),
-    last_data = coalesce(i.last_data, s.last_data)
+    last_data = coalesce(i.last_data, s.last_data), last_html_hash = coalesce(i.html_hash, s.last_html_hash),
+    etag = coalesce(i.etag, s.etag), last_modified = coalesce(i.last_modified, s.last_modified),
+    rate_shape = coalesce(i.rate_shape, s.rate_shape), rate_days = coalesce(i.rate_days, s.rate_days),
+    daily_hours = coalesce(i.daily_hours, s.daily_hours), interval_days = coalesce(i.interval_days, s.interval_days),
+    price_used = coalesce(i.price_used, s.price_used), visits = s.visits + i.visits,
+    changes_seen = s.changes_seen + i.changes_seen
   from input i cross join clock where s.policy_id = i.policy_id
-  returning s.policy_id, s.enabled, i.next_run_at),
+  returning s.policy_id, s.enabled, i.next_run_at, i.pool, i.early_at),
 rescheduled as (
-  insert into policy_due (policy_id, due_at)
-  select r.policy_id, r.next_run_at from remembered r where r.enabled
-  on conflict (policy_id) do update set due_at = excluded.due_at),
+  insert into policy_due (policy_id, due_at, pool, early_at)
+  select r.policy_id, r.next_run_at, r.pool, r.early_at from remembered r where r.enabled
+  on conflict (policy_id) do update set due_at = excluded.due_at, pool = excluded.pool, early_at = excluded.early_at),
 told as (
   insert into outbox (type, subject, data, occurred_at)
   select i.event_type, i.subject, i.event, clock.at from input i cross join clock)

@@ -8,17 +8,19 @@ order by 1 on conflict (name) do nothing;
 with input as materialized (
   select * from unnest(:rows::int[], :urls::text[], :hosts::text[], :enabled::boolean[], :frequencies::float8[],
     :priorities::int[], :max_retries::int[], :backoffs::float8[], :timeouts::float8[], :queues::text[], :job_queues::text[],
-    :crawl_configs::jsonb[], :rule_sets::jsonb[], :hots::boolean[], :labels::jsonb[], :next_runs::timestamptz[])
+    :crawl_configs::jsonb[], :rule_sets::jsonb[], :hots::boolean[], :labels::jsonb[], :next_runs::timestamptz[],
+    :schedules::text[], :min_intervals::float8[], :max_intervals::float8[])
     as i(row, url, host, enabled, frequency, priority, max_retries, backoff, timeout, queue, job_queue, crawl_config,
-         rule_set, hot, labels, next_run_at)),
+         rule_set, hot, labels, next_run_at, schedule, min_interval, max_interval)),
 known as materialized (
   select i.row, p.policy_id from input i join policy p on p.url = i.url and p.deleted_at is null),
 created as (
   insert into policy (url, host_id, frequency_hours, priority, max_retries, retry_backoff_minutes, timeout_minutes, queue,
-    job_queue, crawl_config, rule_set, hot, labels)
+    job_queue, crawl_config, rule_set, hot, labels, schedule, min_interval_hours, max_interval_hours)
   select i.url, h.host_id, coalesce(i.frequency, 24), coalesce(i.priority, 50), coalesce(i.max_retries, 3),
     coalesce(i.backoff, 5), coalesce(i.timeout, 10), i.queue, coalesce(i.job_queue, 'http'),
-    coalesce(i.crawl_config, '{}'), coalesce(i.rule_set, '{}'), coalesce(i.hot, false), coalesce(i.labels, '{}')
+    coalesce(i.crawl_config, '{}'), coalesce(i.rule_set, '{}'), coalesce(i.hot, false), coalesce(i.labels, '{}'),
+    coalesce(i.schedule, 'fixed'), i.min_interval, i.max_interval
   from input i join host h on h.name = i.host
   where not exists (select 1 from known k where k.row = i.row)
   on conflict (url) where deleted_at is null do nothing
@@ -28,7 +30,7 @@ begun as (
   select c.policy_id, coalesce(i.enabled, true), coalesce(i.next_run_at, :now::timestamptz, now())
   from created c join input i on i.url = c.url
   returning policy_id, enabled, next_run_at),
-due as (
+due as (  -- in no pool: a first visit does not wait for a budget
   insert into policy_due (policy_id, due_at) select b.policy_id, b.next_run_at from begun b where b.enabled),
 changed as (
   update policy p set
@@ -37,7 +39,9 @@ changed as (
     timeout_minutes = coalesce(i.timeout, p.timeout_minutes), queue = coalesce(i.queue, p.queue),
     job_queue = coalesce(i.queue, case when i.crawl_config is null then p.job_queue else coalesce(p.queue, i.job_queue) end),
     crawl_config = coalesce(i.crawl_config, p.crawl_config), rule_set = coalesce(i.rule_set, p.rule_set),
-    hot = coalesce(i.hot, p.hot), labels = coalesce(i.labels, p.labels), updated_at = now()
+    hot = coalesce(i.hot, p.hot), labels = coalesce(i.labels, p.labels), schedule = coalesce(i.schedule, p.schedule),
+    min_interval_hours = coalesce(i.min_interval, p.min_interval_hours),
+    max_interval_hours = coalesce(i.max_interval, p.max_interval_hours), updated_at = now()
   from known k join input i on i.row = k.row
   where p.policy_id = k.policy_id and :update::boolean
   returning p.policy_id)
@@ -55,13 +59,13 @@ with input as materialized (
 state as (
   update policy_state s set enabled = coalesce(i.enabled, s.enabled), next_run_at = coalesce(i.next_run_at, s.next_run_at)
   from input i where s.policy_id = i.policy_id
-  returning s.policy_id, s.enabled, s.next_run_at),
+  returning s.policy_id, s.enabled, s.next_run_at, s.last_success_at),
 undue as (
   delete from policy_due d using state s where d.policy_id = s.policy_id and not s.enabled),
 due as (
-  insert into policy_due (policy_id, due_at)
-  select s.policy_id, s.next_run_at from state s where s.enabled
-  on conflict (policy_id) do update set due_at = excluded.due_at)
+  insert into policy_due (policy_id, due_at, pool)
+  select s.policy_id, s.next_run_at, case when s.last_success_at is not null then p.pool end from state s join policy p on p.policy_id = s.policy_id where s.enabled
+  on conflict (policy_id) do update set due_at = excluded.due_at, pool = excluded.pool, early_at = excluded.early_at)
 update job_active j set
   place = 'later',
   run_at = case when s.enabled then least(j.run_at, coalesce(:now::timestamptz, now())) else 'infinity' end
@@ -73,11 +77,13 @@ where j.policy_id = s.policy_id and j.place <> 'locked' and s.enabled = (j.run_a
 update policy p set
   url = i.url, host_id = h.host_id, frequency_hours = i.frequency, priority = i.priority, max_retries = i.max_retries,
   retry_backoff_minutes = i.backoff, timeout_minutes = i.timeout, queue = i.queue, job_queue = i.job_queue,
-  crawl_config = i.crawl_config, rule_set = i.rule_set, hot = i.hot, labels = i.labels, updated_at = now()
+  crawl_config = i.crawl_config, rule_set = i.rule_set, hot = i.hot, labels = i.labels, schedule = i.schedule,
+  min_interval_hours = i.min_interval, max_interval_hours = i.max_interval, updated_at = now()
 from (select :url::text as url, :host::text as host, :frequency::float8 as frequency, :priority::int as priority,
              :max_retries::int as max_retries, :backoff::float8 as backoff, :timeout::float8 as timeout, :queue::text as queue,
              :job_queue::text as job_queue, :crawl_config::jsonb as crawl_config, :rule_set::jsonb as rule_set,
-             :hot::boolean as hot, :labels::jsonb as labels) i
+             :hot::boolean as hot, :labels::jsonb as labels, :schedule::text as schedule,
+             :min_interval::float8 as min_interval, :max_interval::float8 as max_interval) i
 join host h on h.name = i.host
 where p.policy_id = :policy_id::uuid and p.deleted_at is null;
 

@@ -115,13 +115,14 @@ locked as (
     place = :locked::text, locked_by = w.bot_id, locked_at = clock.at,
     locked_until = clock.at + make_interval(secs => p.timeout_minutes * 60),
     lock_ttl_seconds = p.timeout_minutes * 60, lock_token = gen_random_uuid()
-  from chosen c join wanted w on w.ord = c.ord cross join clock cross join policy p
-  where j.job_id = c.job_id and p.policy_id = j.policy_id
+  from chosen c join wanted w on w.ord = c.ord cross join clock cross join policy p cross join policy_state s
+  where j.job_id = c.job_id and p.policy_id = j.policy_id and s.policy_id = j.policy_id
   returning c.ord, j.job_id, j.host_id, j.priority, j.queue, j.max_retries, j.retry_count, j.lock_ttl_seconds,
-            j.locked_until, j.lock_token, p.url, p.crawl_config::text as crawl_config, p.rule_set::text as rule_set)
+            j.locked_until, j.lock_token, p.url, p.crawl_config::text as crawl_config, p.rule_set::text as rule_set,
+            s.etag, s.last_modified)
 select l.*, (select array_agg(distinct p.host_id) from parked p) as parked from locked l
 union all
-select null, null, null, null, null, null, null, null, null, null, null, null, null, array_agg(distinct p.host_id) from parked p
+select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, array_agg(distinct p.host_id) from parked p
 having count(*) > 0 and not exists (select 1 from locked)
 order by ord;
 
@@ -196,4 +197,8 @@ select extract(epoch from least(
    cross join unnest(:queues::text[]) q(queue)
    cross join lateral (
      select g.open_at from gate g where g.queue = q.queue and g.top_priority = p.priority order by g.open_at limit 1) g),
-  (select min(d.due_at) from policy_due d)) - coalesce(:now::timestamptz, now()))::float8;
+  (select min(d.due_at) from policy_due d where d.pool is null),
+  (select min(greatest(d.due_at, b.tokens_at + make_interval(secs => 86400 / b.budget_per_day)))  -- when its budget has one
+   from crawl_pool b cross join lateral (
+     select x.due_at from policy_due x where x.pool = b.pool order by x.due_at limit 1) d
+   where b.budget_per_day > 0)) - coalesce(:now::timestamptz, now()))::float8;

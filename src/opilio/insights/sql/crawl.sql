@@ -2,7 +2,7 @@
 -- Policies, newest first.
 select p.policy_id as id, p.url, h.name as host, s.enabled, p.frequency_hours, p.priority, p.max_retries,
        p.retry_backoff_minutes, p.timeout_minutes, p.job_queue as queue, p.crawl_config, p.rule_set, p.hot, p.labels,
-       s.next_run_at, s.last_success_at, s.last_failed_at, s.failure_count, s.error_rate, p.created_at, p.updated_at
+       p.schedule, p.min_interval_hours, p.max_interval_hours, s.next_run_at, s.last_success_at, s.last_failed_at, s.failure_count, s.error_rate, p.created_at, p.updated_at
 from policy p join host h on h.host_id = p.host_id join policy_state s on s.policy_id = p.policy_id
 where p.deleted_at is null
   and (:before::uuid is null or p.policy_id < :before::uuid)
@@ -16,14 +16,15 @@ order by p.policy_id desc limit :most::int;
 -- One policy.
 select p.policy_id as id, p.url, h.name as host, s.enabled, p.frequency_hours, p.priority, p.max_retries,
        p.retry_backoff_minutes, p.timeout_minutes, p.job_queue as queue, p.crawl_config, p.rule_set, p.hot, p.labels,
-       s.next_run_at, s.last_success_at, s.last_failed_at, s.failure_count, s.error_rate, p.created_at, p.updated_at
+       p.schedule, p.min_interval_hours, p.max_interval_hours, s.next_run_at, s.last_success_at, s.last_failed_at, s.failure_count, s.error_rate, p.created_at, p.updated_at
 from policy p join host h on h.host_id = p.host_id join policy_state s on s.policy_id = p.policy_id
 where p.policy_id = :policy_id::uuid and p.deleted_at is null;
 
 -- name: policies_to_export
 -- Policies as an import reads them, oldest first: the queue as the user set it, not as the rule engine chose.
 select p.policy_id, p.url, s.enabled, p.frequency_hours, p.priority, p.max_retries, p.retry_backoff_minutes,
-       p.timeout_minutes, p.queue, p.crawl_config, p.rule_set, p.hot, p.labels, s.next_run_at
+       p.timeout_minutes, p.queue, p.crawl_config, p.rule_set, p.hot, p.labels, s.next_run_at,
+       p.schedule, p.min_interval_hours, p.max_interval_hours
 from policy p join policy_state s on s.policy_id = p.policy_id
 where p.deleted_at is null and (:after::uuid is null or p.policy_id > :after::uuid)
 order by p.policy_id limit :most::int;
@@ -179,8 +180,8 @@ select avg(r.crawl_duration)::float8 from result r where r.crawled_at > now() - 
 select
   (select count(*) from policy_state s where s.enabled)::int as enabled,
   (select count(*) from policy p where p.deleted_at is null)::int as policies,
-  (select count(*) from (select 1 from policy_due d where d.due_at <= now() limit 100000) x)::int as due,
-  coalesce(extract(epoch from now() - (select min(d.due_at) from policy_due d where d.due_at <= now())), 0)::float8 as oldest_due,
+  (select count(*) from (select 1 from policy_due d where d.pool is null and d.due_at <= now() limit 100000) x)::int as due,
+  coalesce(extract(epoch from now() - (select min(d.due_at) from policy_due d where d.pool is null and d.due_at <= now())), 0)::float8 as oldest_due,
   coalesce(extract(epoch from now() - (select min(j.created_at) from (
     select x.created_at from job_active x where x.place in ('free', 'gated') order by x.job_id limit 1) j)), 0)::float8 as oldest_pending,
   (select count(*) from host h where h.cooling_until > now())::int as hosts_cooling,

@@ -6,8 +6,8 @@ select now() as at,
   (select count(*) from (select 1 from job_active where place = 'locked' limit :most::int) x)::int as locked,
   (select count(*) from (select 1 from job_active where place = 'locked' and locked_until < now() - interval '30 seconds'
      limit 1000) x)::int as overrun,
-  (select count(*) from (select 1 from policy_due d where d.due_at <= now() limit :most::int) x)::int as due,
-  coalesce(extract(epoch from now() - (select min(d.due_at) from policy_due d where d.due_at <= now())), 0)::float8 as oldest_due,
+  (select count(*) from (select 1 from policy_due d where d.pool is null and d.due_at <= now() limit :most::int) x)::int as due,
+  coalesce(extract(epoch from now() - (select min(d.due_at) from policy_due d where d.pool is null and d.due_at <= now())), 0)::float8 as oldest_due,
   coalesce(extract(epoch from now() - (select x.created_at from job_active x where x.place in ('free', 'gated')
      order by x.job_id limit 1)), 0)::float8 as oldest_waiting,
   (select count(*) from bot b where b.last_seen_at > now() - interval '2 minutes')::int as bots_alive,

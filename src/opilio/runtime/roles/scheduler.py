@@ -20,6 +20,8 @@ def scheduler_loops(opilio: Opilio) -> list[Loop]:
         Loop("create_due", often, rounds.create_due),
         Loop("expire", often, rounds.expire),
         Loop("park", often, rounds.park),
+        Loop("refit_prices", _MINUTE, rounds.refit_prices),
+        Loop("refit_priors", _HOUR, rounds.refit_priors),
         Loop("repair", _MINUTE, rounds.alone("repair", rounds.repair)),
         Loop("retention", _HOUR, rounds.alone("retention", rounds.drop_old)),
         Loop("tidy", _HOUR, rounds.alone("tidy", rounds.tidy)),
@@ -48,6 +50,12 @@ class Rounds:
         if retried:
             await self._opilio.database.notify(WORK)
         return {"retried": retried, "ended": ended}
+
+    async def refit_prices(self) -> Counts:
+        return {"pools_refitted": await self._opilio.budgets.refit()}
+
+    async def refit_priors(self) -> Counts:
+        return {"priors_refitted": await self._opilio.budgets.refit_priors()}
 
     async def park(self) -> Counts:
         return {"parked": await self._opilio.hosts.park_all()}

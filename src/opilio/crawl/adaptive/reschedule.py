@@ -1,0 +1,151 @@
+"""A successful visit of an adaptive policy: what it teaches and when the next one comes. No I/O."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from email.utils import parsedate_to_datetime
+from struct import Struct
+from typing import Any
+
+import msgspec
+
+from opilio.crawl.adaptive import phase
+from opilio.crawl.adaptive.change_rate import NOTHING, Rate
+from opilio.crawl.adaptive.prior import from_base
+from opilio.crawl.adaptive.rule import Learnt, Terms, Visit, learn, plan, weight_of
+from opilio.crawl.history import Change, Scalar, Values, tracked
+
+SHORTEST_HOURS = 0.25
+HOT = 20
+"""Points that `hot` adds to the priority when a page is weighed, as in the default rules."""
+_DAY = 86400.0
+_HOURS = Struct(f"<{phase.HOURS}f")
+_DYNAMIC = timedelta(minutes=1)  # a page that was modified when it was fetched is made for each visitor
+Row = Mapping[str, Any]
+
+
+class Rescheduled(msgspec.Struct, frozen=True):
+    """The next visit, and what is kept of this one."""
+
+    next_run_at: datetime
+    early_at: datetime
+    interval_days: float
+    price: float
+    learnt: Learnt | None
+    """None when the visit taught nothing."""
+    changed: bool | None
+
+
+def pack_hours(hours: phase.Evidence) -> bytes:
+    return _HOURS.pack(*hours)
+
+
+def unpack_hours(packed: bytes | None) -> phase.Evidence:
+    return _HOURS.unpack(packed) if packed else phase.UNKNOWN
+
+
+def significant(changes: Sequence[Change], tolerance: Mapping[str, float]) -> bool:
+    """Whether any field moved by more than its tolerance, in per cent."""
+    return any(
+        change.field not in tolerance or not _within(change.old, change.new, tolerance[change.field])
+        for change in changes
+    )
+
+
+def _within(old: Scalar, new: Scalar, percent: float) -> bool:
+    numbers = int | float | Decimal
+    if isinstance(old, bool) or isinstance(new, bool):
+        return False
+    if not isinstance(old, numbers) or not isinstance(new, numbers) or not old:
+        return False
+    return abs(float(new) - float(old)) <= abs(float(old)) * percent / 100
+
+
+def has_changed(
+    row: Row,
+    values: Values,
+    changes: Sequence[Change],
+    html_hash: str | None,
+    *,
+    not_modified: bool,
+    tolerance: Mapping[str, float],
+) -> bool | None:
+    """Whether the page changed since its last visit; None when nobody can tell, as at the first."""
+    if row["last_success_at"] is None:
+        return None
+    if not_modified:
+        return False
+    if _has_values(values):
+        return significant(changes, tolerance)
+    if html_hash and row["last_html_hash"]:
+        return bool(html_hash != row["last_html_hash"])
+    return None
+
+
+def _has_values(values: Values) -> bool:
+    return (
+        values.price is not None
+        or values.title is not None
+        or values.in_stock is not None
+        or any(value is not None for value in tracked(values.data).values())
+    )
+
+
+def change_time(row: Row, changed_at: datetime | None, last_modified: str | None) -> datetime | None:
+    """When the page changed, if the bot or the page's own Last-Modified can be trusted to know."""
+    if changed_at is not None:
+        return changed_at
+    if not last_modified or last_modified == row["last_modified"]:
+        return None
+    try:
+        at = parsedate_to_datetime(last_modified)
+    except ValueError:
+        return None
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return at if at < row["at"] - _DYNAMIC else None
+
+
+def prior_of(row: Row) -> Rate:
+    """The host's prior, else everyone's, else one at the scale of the base frequency."""
+    if row["prior_days"] is None:
+        return from_base(row["frequency_hours"] / 24)
+    return Rate(row["prior_shape"], row["prior_days"])
+
+
+def terms_of(row: Row) -> Terms:
+    shortest = (row["min_interval_hours"] or SHORTEST_HOURS) / 24
+    longest = row["max_interval_hours"] / 24 if row["max_interval_hours"] else row["longest_days"] or 30.0
+    weight = weight_of(min(100, row["importance"] + HOT * row["hot"]))
+    return Terms(weight, row["price"] or 0.0, min(shortest, longest), longest)
+
+
+def learnt_of(row: Row) -> Learnt:
+    evidence = NOTHING if row["rate_days"] is None else Rate(row["rate_shape"], row["rate_days"])
+    return Learnt(evidence, unpack_hours(row["daily_hours"]))
+
+
+def reschedule(
+    row: Row, changed: bool | None, changed_at: datetime | None, chance: tuple[float, float]
+) -> Rescheduled:
+    """Before the first price is known, the base frequency decides."""
+    at: datetime = row["at"]
+    now = at.timestamp() / _DAY
+    prior, learnt = prior_of(row), learnt_of(row)
+    known = learnt
+    if changed is not None:
+        stamp = changed_at.timestamp() / _DAY if changed_at else None
+        known = learn(learnt, prior, Visit(row["last_success_at"].timestamp() / _DAY, now, changed, stamp))
+    if row["price"] is None:
+        days = row["frequency_hours"] / 24
+        wait = early = days
+    else:
+        planned = plan(known, prior, terms_of(row), now, chance, changed=bool(changed))
+        wait, early, days = planned.days, planned.early, planned.interval
+    return Rescheduled(
+        next_run_at=at + timedelta(days=wait),
+        early_at=at + timedelta(days=early),
+        interval_days=days,
+        price=row["price"] or 0.0,
+        learnt=known if known is not learnt else None,
+        changed=changed,
+    )

@@ -1,0 +1,113 @@
+-- name: add_pools
+-- The pools of these policies exist; their budgets are set by the next refit.
+insert into crawl_pool (pool)
+select distinct p.pool from policy p where p.policy_id = any(:policy_ids::uuid[]) and p.pool is not null
+order by 1 on conflict (pool) do nothing;
+
+-- name: forget_validators
+-- The next visit fetches the page whole: another URL, or rules that read it differently.
+update policy_state s set etag = null, last_modified = null
+where s.policy_id = any(:policy_ids::uuid[]) and (s.etag is not null or s.last_modified is not null);
+
+-- name: set_schedule
+-- Switches the schedule of policies.
+update policy p set schedule = :schedule::text, updated_at = now()
+where p.policy_id = any(:policy_ids::uuid[]) and p.deleted_at is null and p.schedule <> :schedule::text;
+
+-- name: follow_schedules
+-- The places of policies among the due ones follow a change of schedule or labels. One that is fixed again is due by
+-- its frequency; what was learnt stays.
+with changed as materialized (
+  select p.policy_id, p.frequency_hours, case when v.last_success_at is not null then p.pool end as pool
+  from policy p join policy_state v on v.policy_id = p.policy_id
+  where p.policy_id = any(:policy_ids::uuid[]) and p.deleted_at is null),
+state as (
+  update policy_state s set next_run_at = least(s.next_run_at, greatest(
+    coalesce(:now::timestamptz, now()),
+    coalesce(s.last_success_at, coalesce(:now::timestamptz, now())) + make_interval(secs => c.frequency_hours * 3600)))
+  from changed c
+  where s.policy_id = c.policy_id and c.pool is null
+    and exists (select 1 from policy_due d where d.policy_id = c.policy_id and d.pool is not null)
+  returning s.policy_id, s.next_run_at)
+update policy_due d set pool = c.pool, due_at = coalesce(s.next_run_at, d.due_at), early_at = null
+from changed c left join state s on s.policy_id = c.policy_id
+where d.policy_id = c.policy_id and d.pool is distinct from c.pool;
+
+-- name: take_pools
+-- All pools once one of them is due for a refit, locked, so that one scheduler does it at a time.
+select b.pool, b.budget_per_day, b.price, b.delta, b.created, b.created_before, b.refitted_at, b.prior_shape, b.prior_days,
+       coalesce(:now::timestamptz, now()) as at,
+       (select d.due_at from policy_due d where d.pool = b.pool order by d.due_at limit 1) as first_due
+from crawl_pool b
+where exists (
+  select 1 from crawl_pool x
+  where x.refitted_at is null or x.refitted_at <= coalesce(:now::timestamptz, now()) - make_interval(secs => :every::float8))
+order by b.pool for update skip locked;
+
+-- name: pool_demand
+-- What the stored plans of a pool ask for, host by host, at a price of 1.
+select h.host_id, h.name as host, h.min_delay_seconds, h.crawl_price,
+       count(*)::int as pages,
+       count(*) filter (where s.last_success_at is null)::int as never_visited,
+       coalesce(sum(power(s.price_used, :elasticity::float8) / s.interval_days), 0)::float8 as plan,
+       sum(24 / p.frequency_hours)::float8 as base
+from policy p
+join policy_state s on s.policy_id = p.policy_id
+join host h on h.host_id = p.host_id
+where p.pool = :pool::text and p.deleted_at is null and s.enabled
+group by h.host_id;
+
+-- name: pool_weights
+-- How many pages of a pool have which priority, frequency and bounds: enough for a first price.
+select p.priority, p.hot, p.frequency_hours, p.min_interval_hours, p.max_interval_hours, count(*)::int as pages
+from policy p join policy_state s on s.policy_id = p.policy_id
+where p.pool = :pool::text and p.deleted_at is null and s.enabled
+group by 1, 2, 3, 4, 5;
+
+-- name: set_pool
+-- The outcome of a refit.
+update crawl_pool b set
+  budget_per_day = :budget::float8, price = :price::float8, delta = :delta::float8, longest_days = :longest::float8,
+  pages = :pages::int, demand = :demand::float8, created_before = b.created,
+  tokens_at = coalesce(b.tokens_at, :now::timestamptz, now()), refitted_at = coalesce(:now::timestamptz, now())
+where b.pool = :pool::text;
+
+-- name: set_host_prices
+-- Hosts whose own limit binds; null takes the price away.
+update host h set crawl_price = i.price
+from unnest(:host_ids::int[], :prices::float8[]) i(host_id, price)
+where h.host_id = i.host_id and h.crawl_price is distinct from i.price;
+
+-- name: drop_pools
+-- Pools without policies.
+delete from crawl_pool b where not exists (select 1 from policy p where p.pool = b.pool and p.deleted_at is null);
+
+-- name: pools_for_priors
+-- Pools whose priors are older than a day.
+select b.pool from crawl_pool b
+where b.priors_at is null or b.priors_at <= coalesce(:now::timestamptz, now()) - interval '24 hours'
+order by b.pool for update skip locked;
+
+-- name: observed_rates
+-- Averages of the learnt rates of the adaptive pages that were observed, host by host.
+select host_id, count(*)::float8 as pages, avg(shape / days)::float8 as mean,
+       avg(opilio_digamma(shape) - ln(days))::float8 as mean_log
+from (
+  select p.host_id,
+         greatest(s.rate_shape + coalesce(h.prior_shape, b.prior_shape, :shape::float8), 0.05) as shape,
+         greatest(s.rate_days + coalesce(h.prior_days, b.prior_days, p.frequency_hours / 24), 1.0 / 86400) as days
+  from policy p
+  join policy_state s on s.policy_id = p.policy_id
+  join host h on h.host_id = p.host_id
+  join crawl_pool b on b.pool = p.pool
+  where p.pool is not null and p.deleted_at is null and s.rate_days is not null) observed
+group by host_id;
+
+-- name: set_priors
+-- Fitted priors: one for everyone, one for each host with observed pages.
+with hosts as (
+  update host h set prior_shape = i.shape, prior_days = i.days
+  from unnest(:host_ids::int[], :shapes::float8[], :days::float8[]) i(host_id, shape, days)
+  where h.host_id = i.host_id)
+update crawl_pool set prior_shape = coalesce(:shape::float8, prior_shape), prior_days = coalesce(:day::float8, prior_days),
+  priors_at = coalesce(:now::timestamptz, now());

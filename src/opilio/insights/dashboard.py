@@ -1,6 +1,7 @@
 """What the dashboard shows beyond single things: the system_status of the whole, series for charts, lists by filter."""
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any
@@ -146,6 +147,11 @@ class Watched(msgspec.Struct, frozen=True):
     def __iter__(self) -> Iterator[UUID | str]:
         return chain(self.jobs, self.policies, self.projects)
 
+    def version(self, marks: Mapping[UUID | str, str]) -> str:
+        """Changes when any of the watched things does."""
+        content = "\n".join(sorted(f"{thing}={marks.get(thing, '')}" for thing in self))
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
 
 class Figures:
     def __init__(self, database: Database) -> None:
@@ -245,6 +251,13 @@ class Figures:
     async def bot_hours(self, bots: Sequence[str]) -> dict[str, list[Row]]:
         rows = await self._db.fetch(_Q.bot_hours, bots=list(bots))
         return {bot: [row for row in rows if row["bot_id"] == bot] for bot in bots}
+
+    async def events_to_resend(self, endpoint_id: UUID, since: datetime) -> int:
+        """How many events an endpoint would get again; counting stops at a bound."""
+        count: int = await self._db.value(
+            _Q.events_to_resend, endpoint_id=endpoint_id, since=since, most=_COUNT_EXACTLY
+        )
+        return count
 
     # ── the values of a policy ───────────────────────────────────────────────────────────────────
 

@@ -159,6 +159,8 @@ def _http_error(request: AnyRequest, error: HTTPException) -> Response[bytes]:
             method=request.method,
             allow=allow,
         )
+        if wants_html(request):
+            return show_error(request, refusal)
         return refuse(refusal, {"allow": allow})
     return refuse(Refused("validation_error", error.detail))
 

@@ -147,3 +147,14 @@ returning view_id;
 -- name: delete_view
 -- Forgets a saved view.
 delete from saved_view where view_id = :view_id::uuid;
+
+-- name: events_to_resend
+-- How many webhooks of an endpoint would be sent again: logged events that it subscribes to, or its direct deliveries.
+select (select count(*) from (
+    select 1 from event_log v join webhook_endpoint e on e.endpoint_id = :endpoint_id::uuid
+    where e.kind = 'subscription' and v.type ~ e.event_regex
+      and v.logged_at >= :since::timestamptz and v.occurred_at >= :since::timestamptz limit :most::int) x)::int
+  + (select count(*) from (
+    select distinct d.webhook_id from webhook_delivery d
+    where d.endpoint_id = :endpoint_id::uuid and d.cause = 'direct' and d.state <> 'pending'
+      and d.created_at >= :since::timestamptz limit :most::int) x)::int;

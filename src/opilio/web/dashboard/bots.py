@@ -11,10 +11,7 @@ BOTS = Section()
 
 @BOTS.page("/bots")
 async def list_bots(request: PageRequest) -> Page:
-    return await _page(request)
-
-
-async def _page(request: PageRequest, **shown: Any) -> Page:
+    shown = request.shown_once()
     found = await request.opilio.insights.bots(limit=100, cursor=request.query("cursor"))
     names = [bot.bot_id for bot in found.items]
     hours = await request.opilio.figures.bot_hours(names)
@@ -34,13 +31,13 @@ async def _page(request: PageRequest, **shown: Any) -> Page:
 
 
 @BOTS.action("/bots/tokens", need="admin")
-async def new_token(request: PageRequest) -> Page:
-    """The token is in this one answer and nowhere else; the page cannot be loaded again to see it."""
+async def new_token(request: PageRequest) -> Any:
+    """The token is shown once, on the next page."""
     bot_id = request.field("bot_id")
     if bot_id is None:
         raise Invalid("bot_id", "give the bot a name")
     _, token = await request.opilio.credentials.new_bot_token(bot_id, by=request.actor)
-    return await _page(request, token=token, bot_id=bot_id)
+    return redirect("/bots", show_once={"token": token, "bot_id": bot_id})
 
 
 @BOTS.action("/bots/tokens/revoke", need="admin")

@@ -61,6 +61,7 @@ async def list_jobs(request: PageRequest) -> Page:
 @JOBS.page("/jobs/{id:str}")
 async def one_job(request: PageRequest) -> Page:
     insights = request.opilio.insights
+    watch = await request.watch(jobs=[request.id()])
     job = await insights.job(request.id())
     timeline = await insights.timeline(job.id)
     late = await insights.late(job.id)
@@ -90,7 +91,7 @@ async def one_job(request: PageRequest) -> Page:
             "result": shown,
         },
         frames=True,
-        watch=f"jobs={job.id}",
+        watch=watch,
         commands=as_commands(request, f"opilio jobs show {job.id}", f"/jobs/{job.id}"),
     )
 

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -26,6 +26,7 @@ from opilio.web.dashboard.render import fragment
 
 _log = structlog.get_logger(__name__)
 _TICK = 2.0
+_WATCH_TICK = 0.5
 _MOST_WATCHED = 100
 # A stream ends now and then, so that whoever was logged out meanwhile does not come back.
 _LONGEST = 900.0
@@ -40,6 +41,8 @@ class Snapshot:
     fault: str = ""
     marks: dict[UUID | str, str] = field(default_factory=dict)
     away: Mapping[str, str] = field(default_factory=dict)
+    # Whether the status was read for this snapshot; what is on the screen is looked at more often.
+    is_new: bool = True
     _texts: dict[str, str] = field(default_factory=dict)
 
     def overview(self, locale: Locale) -> str:
@@ -58,18 +61,22 @@ class Viewer:
     """Receives the newest snapshot only: a slow browser misses some, and misses nothing by it."""
 
     watched: Watched
+    seen: str | None = None
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _snapshot: Snapshot | None = None
-    _known: dict[UUID | str, str] | None = None
+    _known: str | None = None
     _changed: bool = False
     ended: bool = False
 
     def receive(self, snapshot: Snapshot) -> None:
         if snapshot.system_status is not None:
-            mine = {thing: snapshot.marks.get(thing, "") for thing in self.watched}
-            # The first look counts as a change: something may have happened since the page was made.
-            self._changed = self._changed or (self._known != mine and bool(mine))
+            mine = self.watched.version(snapshot.marks)
+            # A page that does not say which version it shows may be older than the first look.
+            known = self.seen if self._known is None else self._known
+            self._changed = self._changed or (known != mine and any(True for _ in self.watched))
             self._known = mine
+        if self._snapshot is not None and self._news.is_set() and self._snapshot.is_new:
+            snapshot = replace(snapshot, is_new=True)  # this viewer has not had the newest status yet
         self._snapshot = snapshot
         self._news.set()
 
@@ -114,8 +121,8 @@ class Live:
         return self._last[1]
 
     @contextmanager
-    def watching(self, watched: Watched) -> Iterator[Viewer]:
-        viewer = Viewer(watched)
+    def watching(self, watched: Watched, seen: str | None = None) -> Iterator[Viewer]:
+        viewer = Viewer(watched, seen)
         if fresh := self._fresh():
             viewer.seed(fresh)
         self._viewers.add(viewer)
@@ -131,20 +138,22 @@ class Live:
             snapshot = await self.look()
             for viewer in list(self._viewers):
                 viewer.receive(snapshot)
-            await asyncio.sleep(self._tick)
+            await asyncio.sleep(min(self._tick, _WATCH_TICK))
 
     async def look(self) -> Snapshot:
-        self.looks += 1
         watched = reduce(or_, (viewer.watched for viewer in self._viewers), Watched())
+        last = self._fresh()
+        self.looks += last is None
         try:
             async with asyncio.timeout(10):
-                system_status = await self._figures.system_status()
+                status = last.system_status if last else await self._figures.system_status()
                 marks = await self._figures.marks(watched)
         except _AWAY as error:
             _log.warning("the dashboard cannot see the database", error=str(error))
             return Snapshot(None, fault=str(error) or type(error).__name__)
-        snapshot = Snapshot(system_status, marks=marks, away=self._outside.away())
-        self._last = (time.monotonic(), snapshot)
+        snapshot = Snapshot(status, marks=marks, away=self._outside.away(), is_new=last is None)
+        if last is None:
+            self._last = (time.monotonic(), snapshot)
         return snapshot
 
     async def close(self) -> None:
@@ -169,15 +178,18 @@ async def stream(request: PageRequest) -> Response[Any]:
         projects=frozenset(_listed(request.query("projects"))),
     )
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    overview = request.query("page") == "overview"
     messages = _messages(
-        request.app.live, request.locale, watched, overview=request.query("page") == "overview"
+        request.app.live, request.locale, watched, seen=request.query("seen"), overview=overview
     )
     return Stream(messages, media_type="text/event-stream", headers=headers)
 
 
-async def _messages(live: Live, locale: Locale, watched: Watched, *, overview: bool) -> AsyncIterator[str]:
+async def _messages(
+    live: Live, locale: Locale, watched: Watched, *, seen: str | None, overview: bool
+) -> AsyncIterator[str]:
     ends = time.monotonic() + _LONGEST
-    with live.watching(watched) as viewer:
+    with live.watching(watched, seen) as viewer:
         while time.monotonic() < ends:
             snapshot, changed = await viewer.next()
             if viewer.ended:
@@ -185,8 +197,9 @@ async def _messages(live: Live, locale: Locale, watched: Watched, *, overview: b
             if snapshot.system_status is None:
                 yield event("down", snapshot.fault)
                 continue
-            yield event("tick", _figures(snapshot.system_status, snapshot.away))
-            if overview:
+            if snapshot.is_new:
+                yield event("tick", _figures(snapshot.system_status, snapshot.away))
+            if overview and snapshot.is_new:
                 yield event("", snapshot.overview(locale))
             if changed:
                 yield event("changed", "1")

@@ -1,13 +1,15 @@
 """What every page shares: the operator's request, the routes of a section, and how errors are shown."""
 
+import base64
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlencode
 from uuid import UUID
 
 import asyncpg
+import msgspec
 from litestar import Response
 from litestar.datastructures import Cookie
 from litestar.handlers import HTTPRouteHandler, route
@@ -17,6 +19,7 @@ from opilio import audit
 from opilio.access.identity import SCOPES, Operator
 from opilio.contracts.envelope import STATUS_OF
 from opilio.errors import Refused, Unavailable
+from opilio.insights.dashboard import Watched
 from opilio.runtime.bootstrap import Opilio
 from opilio.web.codec import AnyRequest, refuse
 from opilio.web.dashboard.forms import Form, clean, is_local, read_form, uuid_of, with_query
@@ -26,6 +29,7 @@ from opilio.web.dashboard.render import render, render_plain
 from opilio.web.login import current_operator
 
 FLASH = "opilio_flash"
+SHOW_ONCE = "opilio_once"
 _FORM_BYTES = 4 * 2**20
 _UNAVAILABLE = (
     OSError,
@@ -100,6 +104,25 @@ class PageRequest:
     def server(self) -> str:
         """The address under which programs reach this server."""
         return self.opilio.settings.public_url or str(self.http.base_url).rstrip("/")
+
+    def shown_once(self) -> dict[str, Any]:
+        """What the action before this page wants shown, and nothing else does: a new token, the result of a test."""
+        try:
+            found = msgspec.json.decode(base64.urlsafe_b64decode(self.http.cookies.get(SHOW_ONCE, "")))
+        except (ValueError, msgspec.DecodeError):
+            return {}
+        return found if isinstance(found, dict) and found.pop("path", "") == self.path else {}
+
+    async def watch(
+        self, *, jobs: Iterable[UUID] = (), policies: Iterable[UUID] = (), projects: Iterable[str] = ()
+    ) -> str:
+        """What the live stream watches for a detail page; called before its data is read, so that no change is missed."""
+        watched = Watched(frozenset(jobs), frozenset(policies), frozenset(projects))
+        seen = watched.version(await self.opilio.figures.marks(watched))
+        names = {"jobs": watched.jobs, "policies": watched.policies, "projects": watched.projects}
+        return urlencode(
+            {name: ",".join(map(str, ids)) for name, ids in names.items() if ids} | {"seen": seen}
+        )
 
     async def audit(self, action: str, subject: str, details: Any = None) -> None:
         await audit.record(self.opilio.database, self.actor, action, subject, details)
@@ -195,8 +218,9 @@ async def _respond(http: AnyRequest, need: str, view: View, max_bytes: int) -> R
 def _html(request: PageRequest, page: Page) -> Response[Any]:
     flash = unquote(request.http.cookies.get(FLASH, ""))
     response = render(page.template, request, page, flash=flash)
-    if flash:
-        response.delete_cookie(FLASH)
+    for name in (FLASH, SHOW_ONCE):
+        if name in request.http.cookies:
+            response.delete_cookie(name)
     return response
 
 
@@ -242,12 +266,19 @@ def _locale(request: AnyRequest) -> Locale:
     return Locale(choose_language(chosen, request.headers.get("accept-language", "")))
 
 
-def redirect(path: str, message: str = "") -> Response[Any]:
-    """On to another page, which shows the message; `!` at its start marks an error."""
+def redirect(path: str, message: str = "", show_once: Mapping[str, Any] | None = None) -> Response[Any]:
+    """On to another page, which shows the message (`!` at its start marks an error) and what is shown only once.
+
+    After a redirect the page can be reloaded without sending the form again.
+    """
     response: Redirect = Redirect(path, status_code=303)
     if message:
-        value = quote(message[:800])
-        response.cookies = [
-            Cookie(key=FLASH, value=value, max_age=60, httponly=True, samesite="lax", path="/")
-        ]
+        response.cookies.append(_short_cookie(FLASH, quote(message[:800])))
+    if show_once:
+        content = msgspec.json.encode({"path": path.partition("?")[0].partition("#")[0], **show_once})
+        response.cookies.append(_short_cookie(SHOW_ONCE, base64.urlsafe_b64encode(content).decode()))
     return response
+
+
+def _short_cookie(name: str, value: str) -> Cookie:
+    return Cookie(key=name, value=value, max_age=60, httponly=True, samesite="strict", path="/")

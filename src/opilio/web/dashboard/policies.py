@@ -68,6 +68,7 @@ async def list_policies(request: PageRequest) -> Page:
 @POLICIES.page("/policies/{id:str}")
 async def one_policy(request: PageRequest) -> Page:
     opilio = request.opilio
+    watch = await request.watch(policies=[request.id()])
     policy = await opilio.insights.policy(request.id())
     fields = await opilio.figures.fields(policy.id)
     why = await opilio.insights.policy_why(policy.id)
@@ -90,7 +91,7 @@ async def one_policy(request: PageRequest) -> Page:
         },
         data={"policy": policy, "why": why.as_answer(), "runs": runs.items, "changes": changes.items},
         charts=True,
-        watch=f"policies={policy.id}",
+        watch=watch,
     )
 
 

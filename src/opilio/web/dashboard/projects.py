@@ -62,6 +62,7 @@ def flat(project: Project) -> dict[str, Any]:
 @PROJECTS.page("/projects/{id:str}")
 async def one_project(request: PageRequest) -> Page:
     insights = request.opilio.project_insights
+    watch = await request.watch(projects=[request.name()])
     project = await insights.project(request.name())
     status = request.query("status")
     found = await insights.tasks(
@@ -90,7 +91,7 @@ async def one_project(request: PageRequest) -> Page:
             "webhooks": [dict(row) for row in told],
         },
         rows=found.items,
-        watch=f"projects={project.project_id}",
+        watch=watch,
         commands=as_commands(
             request, f"opilio projects show {project.project_id}", f"/projects/{project.project_id}"
         ),

@@ -1,4 +1,4 @@
-"""Settings: who may do what, the keys of programs, and the log of who did what."""
+"""Settings: operators, API keys and the audit log."""
 
 from typing import Any
 
@@ -12,10 +12,6 @@ _SIZE = 50
 
 @SETTINGS.page("/settings", need="admin")
 async def settings(request: PageRequest) -> Page:
-    return await _page(request)
-
-
-async def _page(request: PageRequest, **shown: Any) -> Page:
     operators = await request.opilio.operators.list()
     values = {
         "operators": operators,
@@ -26,8 +22,8 @@ async def _page(request: PageRequest, **shown: Any) -> Page:
         "server": request.server,
         "link": None,
         "key": None,
-    }
-    return Page("settings.html", request.locale.gettext("Settings"), values | shown, rows=operators)
+    } | request.shown_once()
+    return Page("settings.html", request.locale.gettext("Settings"), values, rows=operators)
 
 
 @SETTINGS.page("/settings/audit", need="admin")
@@ -40,11 +36,11 @@ async def audit(request: PageRequest) -> Page:
 
 
 @SETTINGS.action("/settings/operators", need="admin")
-async def invite(request: PageRequest) -> Page:
-    """A new operator, or a lost password: a link that works once, shown in this one answer."""
+async def invite(request: PageRequest) -> Any:
+    """A new operator, or a lost password: a link that works once, shown once."""
     name, role = request.field("name") or "", request.field("role") or "viewer"
     secret = await request.opilio.operators.invite(name, role, by=request.actor)
-    return await _page(request, link=secret, invited=name)
+    return redirect("/settings", show_once={"link": secret, "invited": name})
 
 
 @SETTINGS.action("/settings/operators/change", need="admin")
@@ -57,11 +53,11 @@ async def change_operator(request: PageRequest) -> Any:
 
 
 @SETTINGS.action("/settings/keys", need="admin")
-async def new_key(request: PageRequest) -> Page:
-    """The key is in this one answer and nowhere else."""
+async def new_key(request: PageRequest) -> Any:
+    """The key is shown once, on the next page."""
     name, scope = request.field("name") or "", request.field("scope") or "read"
     _, secret = await request.opilio.credentials.new_key(name, scope, by=request.actor)
-    return await _page(request, key=secret, key_name=name)
+    return redirect("/settings", show_once={"key": secret, "key_name": name})
 
 
 @SETTINGS.action("/settings/keys/revoke", need="admin")

@@ -13,6 +13,7 @@ from opilio.web.dashboard.page import Page, PageRequest, Section, redirect
 
 WEBHOOKS = Section()
 _SIZE = 50
+_MAX_ANSWER = 800
 _SINCE = {"1h": timedelta(hours=1), "24h": timedelta(hours=24), "7d": timedelta(days=7)}
 
 
@@ -24,8 +25,8 @@ async def list_webhooks(request: PageRequest) -> Page:
 
 
 @WEBHOOKS.action("/webhooks")
-async def create_webhook(request: PageRequest) -> Page:
-    """The secret is in this one answer and nowhere else."""
+async def create_webhook(request: PageRequest) -> Any:
+    """The secret is shown once, on the next page."""
     said = {
         "url": request.field("url"),
         "events": (request.field("events") or "").replace(",", " ").split(),
@@ -36,15 +37,12 @@ async def create_webhook(request: PageRequest) -> Page:
     except msgspec.ValidationError as error:
         raise named(error) from None
     made = await request.opilio.webhooks.create(wanted, actor=request.actor)
-    return await _webhook(request, made.id, secret=made.secret)
+    return redirect(f"/webhooks/{made.id}", show_once={"secret": made.secret})
 
 
 @WEBHOOKS.page("/webhooks/{id:str}")
 async def one_webhook(request: PageRequest) -> Page:
-    return await _webhook(request, request.id())
-
-
-async def _webhook(request: PageRequest, endpoint_id: Any, **shown: Any) -> Page:
+    endpoint_id = request.id()
     endpoint = await request.opilio.webhooks.get(endpoint_id)
     attempts = await request.opilio.webhooks.attempts(
         endpoint_id, limit=_SIZE, cursor=request.query("cursor")
@@ -58,7 +56,7 @@ async def _webhook(request: PageRequest, endpoint_id: Any, **shown: Any) -> Page
         "spans": list(_SINCE),
     }
     data = {"endpoint": endpoint, "attempts": attempts.items}
-    return Page("webhook.html", endpoint.url, values | shown, data=data, rows=attempts.items)
+    return Page("webhook.html", endpoint.url, values | request.shown_once(), data=data, rows=attempts.items)
 
 
 @WEBHOOKS.action("/webhooks/{id:str}/switch")
@@ -70,15 +68,28 @@ async def switch_webhook(request: PageRequest) -> Any:
 
 
 @WEBHOOKS.action("/webhooks/{id:str}/test")
-async def test_webhook(request: PageRequest) -> Page:
-    tested = await request.opilio.webhooks.test(request.id(), actor=request.actor)
-    return await _webhook(request, request.id(), test=tested)
+async def test_webhook(request: PageRequest) -> Any:
+    result = msgspec.to_builtins(await request.opilio.webhooks.test(request.id(), actor=request.actor))
+    result["answer"] = (result.get("answer") or "")[:_MAX_ANSWER]
+    return redirect(f"/webhooks/{request.id()}", show_once={"test": result})
 
 
 @WEBHOOKS.action("/webhooks/{id:str}/secret")
-async def rotate_secret(request: PageRequest) -> Page:
+async def rotate_secret(request: PageRequest) -> Any:
     rotated = await request.opilio.webhooks.rotate_secret(request.id(), SecretRotation(), actor=request.actor)
-    return await _webhook(request, rotated.id, secret=rotated.secret)
+    return redirect(f"/webhooks/{rotated.id}", show_once={"secret": rotated.secret})
+
+
+@WEBHOOKS.page("/webhooks/{id:str}/resend", need="write", as_data=False)
+async def confirm_resend(request: PageRequest) -> Page:
+    """How many events would be sent again: nobody floods a receiver by one click."""
+    since = request.query("since") or "1h"
+    if since not in _SINCE:
+        raise Invalid("since", "must be one of %(names)s", names=", ".join(_SINCE))
+    endpoint = await request.opilio.webhooks.get(request.id())
+    count = await request.opilio.figures.events_to_resend(endpoint.id, datetime.now(UTC) - _SINCE[since])
+    values = {"endpoint": endpoint, "since": since, "count": count, "spans": list(_SINCE)}
+    return Page("resend.html", request.locale.gettext("Resend events"), values)
 
 
 @WEBHOOKS.action("/webhooks/{id:str}/replay")

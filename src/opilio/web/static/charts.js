@@ -21,6 +21,8 @@
     ...more,
   });
   const names = (element) => (element.dataset.names ?? "").split("|");
+  // A value holds until it changes: its line ends now, not at its last change.
+  const untilNow = (points) => points.length ? [...points, [new Date().toISOString(), points.at(-1)[1]]] : points;
   const over = (rows, field) => rows.map((row) => [row.at, row[field]]);
 
   const kinds = {
@@ -54,12 +56,12 @@
       color: [colour("--chart-locked")],
       xAxis: axis("time"), yAxis: axis("value", { scale: true }),
       dataZoom: rows.length > 60 ? [{ type: "inside" }] : [],
-      series: [{ name: element.dataset.name, type: "line", step: "end", symbolSize: 6, areaStyle: { opacity: 0.08 }, data: rows.map((row) => [row.at, Number(row.value)]) }],
+      series: [{ name: element.dataset.name, type: "line", step: "end", symbolSize: 6, areaStyle: { opacity: 0.08 }, data: untilNow(rows.map((row) => [row.at, Number(row.value)])) }],
     }),
     switch: (element, rows) => ({
       color: [colour("--chart-done")],
       xAxis: axis("time"), yAxis: axis("value", { max: 1, interval: 1, axisLabel: { color: colour("--chart-ink"), formatter: (n) => names(element)[n] } }),
-      series: [{ type: "line", step: "end", areaStyle: { opacity: 0.15 }, showSymbol: false, data: rows.map((row) => [row.at, row.value ? 1 : 0]) }],
+      series: [{ type: "line", step: "end", areaStyle: { opacity: 0.15 }, showSymbol: false, data: untilNow(rows.map((row) => [row.at, row.value ? 1 : 0])) }],
       legend: undefined,
     }),
   };
@@ -76,15 +78,16 @@
     chart.setOption({ ...base(element), ...kinds[element.dataset.chart](element, data) }, true);
     element.dataset.drawn = "yes";
   };
-  const drawAll = () => document.querySelectorAll("[data-chart]").forEach(draw);
+  const drawAll = () => document.querySelectorAll("[data-chart]").forEach((element) => { watch.observe(element); draw(element); });
 
   const watch = new ResizeObserver((entries) => entries.forEach((entry) => echarts.getInstanceByDom(entry.target)?.resize()));
-  document.querySelectorAll("[data-chart]").forEach((element) => watch.observe(element));
   document.addEventListener("opilio:theme", drawAll);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
   drawAll();
   const again = () => { answers.clear(); document.querySelectorAll("[data-chart][data-url]").forEach(draw); };
   document.addEventListener("opilio:renew", again);
+  // A page that was updated may have new charts, and new values for the old ones.
+  document.addEventListener("opilio:updated", () => { answers.clear(); drawAll(); });
   // The newest minute, once a minute.
   setInterval(() => { if (!document.hidden) again(); }, 60000);
 })();

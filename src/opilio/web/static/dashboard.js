@@ -93,16 +93,35 @@
     if (busy && pill) { pill.hidden = false; return; }
     reload(target);
   }
-  // One after the other: of two requests at once, only the first would be made.
-  async function renew(parts) {
-    for (const id of parts) await htmx.ajax("GET", location.href, { target: `#${id}`, select: `#${id}`, swap: "outerMorph" });
+  // One request for all parts; changes that arrive meanwhile cause one more.
+  let loading = false, again = false;
+  async function reload(target) {
+    if (loading) { again = true; return; }
+    loading = true;
+    try {
+      const response = await fetch(location.href, { headers: { "HX-Request": "true" } });
+      if (response.status === 401 || response.redirected) { location.reload(); return; }
+      if (!response.ok) return;
+      const text = await response.text();
+      // The heading of a detail page shows the state and the actions that are possible in it.
+      for (const id of target.id === "detail" ? ["heading", "detail"] : [target.id]) {
+        await htmx.swap({ sourceElement: document.body, text, target: `#${id}`, select: `#${id}`, swap: "outerMorph", request: {}, response: {} });
+      }
+      const pill = $("#refresh-pill");
+      if (pill) pill.hidden = true;
+      announce(target.dataset.refresh);
+      document.dispatchEvent(new Event("opilio:updated"));
+    } finally {
+      loading = false;
+      if (again) { again = false; reload($("[data-refresh]")); }
+    }
   }
-  function reload(target) {
-    // The heading of a single thing tells its state, and offers what can be done with it.
-    renew(target.id === "detail" ? ["heading", "detail"] : [target.id]);
-    const pill = $("#refresh-pill");
-    if (pill) pill.hidden = true;
-    $("#announcer").textContent = target.dataset.refresh;
+  // Screen readers hear about live changes at most every 20 seconds.
+  let announced = 0;
+  function announce(text) {
+    if (!text || Date.now() - announced < 20000) return;
+    announced = Date.now();
+    $("#announcer").textContent = text;
   }
 
   // ── ticked rows ───────────────────────────────────────────────────────────────────────────────
@@ -144,6 +163,7 @@
     event.preventDefault();
     asked = form;
     $("#confirm-text").textContent = form.dataset.confirm;
+    $("#confirm-yes").textContent = form.dataset.confirmButton ?? $("#confirm-yes").dataset.usual;
     $("#confirm").showModal();
   });
   $("#palette")?.addEventListener("keydown", (event) => {

@@ -241,6 +241,11 @@ class Figures:
             rows += await self._db.fetch(_Q.ended_job_ids, most=most, **fields)
         return sorted((row["id"], row["status"]) for row in rows)[:most]
 
+    async def names(self, kind: str, ids: Sequence[UUID]) -> dict[UUID, str]:
+        """What people call some policies or jobs: the product, or else the URL."""
+        statement = _Q.policy_names if kind == "policies" else _Q.job_names
+        return {row["id"]: row["name"] for row in await self._db.fetch(statement, ids=list(ids))}
+
     async def hosts(self, *, q: str | None, cooling: bool | None, page: int, size: int) -> list[Row]:
         return await self._db.fetch(_Q.host_list, q=q, cooling=cooling, most=size + 1, skip=(page - 1) * size)
 

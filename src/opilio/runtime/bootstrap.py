@@ -35,6 +35,7 @@ from opilio.delivery.webhooks.endpoints import Webhooks
 from opilio.insights.analytics import AnalyticsInsights
 from opilio.insights.crawl import CrawlInsights
 from opilio.insights.dashboard import Figures, SavedViews
+from opilio.insights.prices import Prices
 from opilio.insights.projects import ProjectInsights
 from opilio.runtime.settings import Settings
 
@@ -71,6 +72,7 @@ class Opilio:
     project_insights: ProjectInsights
     analytics: AnalyticsInsights
     figures: Figures
+    prices: Prices
     views: SavedViews
 
 
@@ -145,6 +147,7 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
         project_insights=ProjectInsights(database),
         analytics=AnalyticsInsights(database),
         figures=Figures(database),
+        prices=Prices(database),
         views=SavedViews(database),
     )
 

@@ -15,7 +15,7 @@ with chosen as materialized (
     where not (:by_state::boolean) and p.deleted_at is null
       and (:enabled::boolean is null or s.enabled = :enabled::boolean)
       and (:host::text is null or p.host_id = (select x.host_id from host x where x.name = :host::text))
-      and (:q::text is null or position(lower(:q::text) in lower(p.url)) > 0)
+      and (:q::text is null or position(lower(:q::text) in lower(p.url || ' ' || coalesce(s.last_title, ''))) > 0)
       and (:queue::text is null or p.job_queue = :queue::text)
       and (:is_hot::boolean is null or p.hot = :is_hot::boolean)
       and (:failing::boolean is null or (s.failure_count > 0) = :failing::boolean)
@@ -54,13 +54,23 @@ where p.deleted_at is null
   and (:ids::uuid[] is null or p.policy_id = any(:ids::uuid[]))
   and (:enabled::boolean is null or s.enabled = :enabled::boolean)
   and (:host::text is null or p.host_id = (select x.host_id from host x where x.name = :host::text))
-  and (:q::text is null or position(lower(:q::text) in lower(p.url)) > 0)
+  and (:q::text is null or position(lower(:q::text) in lower(p.url || ' ' || coalesce(s.last_title, ''))) > 0)
   and (:queue::text is null or p.job_queue = :queue::text)
   and (:is_hot::boolean is null or p.hot = :is_hot::boolean)
   and (:failing::boolean is null or (s.failure_count > 0) = :failing::boolean)
   and (:due::boolean is null or (s.next_run_at <= now()) = :due::boolean)
   and (:label_key::text is null or p.labels ->> :label_key::text = :label_value::text)
 order by p.policy_id limit :most::int;
+
+-- name: policy_names
+-- What people call some policies: the product, or else the URL.
+select p.policy_id as id, coalesce(s.last_title, p.url) as name from policy p join policy_state s on s.policy_id = p.policy_id
+where p.policy_id = any(:ids::uuid[]);
+
+-- name: job_names
+-- The same for jobs.
+select j.job_id as id, coalesce(s.last_title, p.url) as name from job j join policy p on p.policy_id = j.policy_id
+left join policy_state s on s.policy_id = p.policy_id where j.job_id = any(:ids::uuid[]);
 
 -- name: waiting_job_ids
 -- The ids of active jobs that a filter chooses, oldest first.

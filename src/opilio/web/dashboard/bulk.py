@@ -22,15 +22,17 @@ from opilio.web.dashboard.policies import policy_filter
 BULK = Section()
 _COUNT_UP_TO = 10_000
 _BATCH = 200
+_SHOWN = 50
 _CAUSES = {"reset": Cause.RESET, "expire": Cause.EXPIRE, "release": Cause.RELEASE}
 _POLICY_ACTIONS = ("run", "enable", "disable", "delete")
 
 
-class Answer(msgspec.Struct, kw_only=True):
-    """What became of one thing."""
+class Outcome(msgspec.Struct, kw_only=True):
+    """The result for one policy or job."""
 
     id: UUID
     error: str | None = None
+    name: str = ""
 
 
 # ── preview ──────────────────────────────────────────────────────────────────────────────────────
@@ -60,7 +62,7 @@ async def preview_jobs(request: PageRequest) -> Page:
 def _preview(
     request: PageRequest, kind: str, action: str, ids: Sequence[UUID], can: int, cannot: dict[str, int]
 ) -> Page:
-    ticked = request.field("scope") == "selected"
+    ticked = _by_rows(request)
     values = {
         "kind": kind,
         "action": action,
@@ -73,7 +75,22 @@ def _preview(
         "until": "" if ticked or not ids else _newest(ids),
         "query": request.http.url.query,
     }
-    return Page("bulk.html", request.locale.gettext("Confirm"), values)
+    return Page("bulk.html", _title(request, kind, action, can), values)
+
+
+def _title(request: PageRequest, kind: str, action: str, n: int) -> str:
+    """The verb and the count, as on the button that does it."""
+    ngettext = request.locale.ngettext
+    titles = {
+        ("policies", "run"): lambda: ngettext("Run %(n)s policy now", "Run %(n)s policies now", n),
+        ("policies", "enable"): lambda: ngettext("Enable %(n)s policy", "Enable %(n)s policies", n),
+        ("policies", "disable"): lambda: ngettext("Disable %(n)s policy", "Disable %(n)s policies", n),
+        ("policies", "delete"): lambda: ngettext("Delete %(n)s policy", "Delete %(n)s policies", n),
+        ("jobs", "reset"): lambda: ngettext("Retry %(n)s job", "Retry %(n)s jobs", n),
+        ("jobs", "expire"): lambda: ngettext("Expire %(n)s lock", "Expire %(n)s locks", n),
+        ("jobs", "release"): lambda: ngettext("Release %(n)s lock", "Release %(n)s locks", n),
+    }
+    return titles[kind, action]()
 
 
 def _newest(ids: Sequence[UUID]) -> str:
@@ -99,12 +116,12 @@ async def run_on_jobs(request: PageRequest) -> Page:
     ids = [job for job, _ in found]
     acted = await _act_on_jobs(request, action, ids) if ids else []
     answers = [
-        Answer(id=a.job_id, error=request.locale.refusal(a.refusal) if a.refusal else None) for a in acted
+        Outcome(id=a.job_id, error=request.locale.refusal(a.refusal) if a.refusal else None) for a in acted
     ]
     return await _progress(request, "jobs", action, ids, answers)
 
 
-async def _act_on_policies(request: PageRequest, action: str, ids: list[UUID]) -> list[Answer]:
+async def _act_on_policies(request: PageRequest, action: str, ids: list[UUID]) -> list[Outcome]:
     policies = request.opilio.policies
     if action == "delete":
         await policies.delete(ids, request.actor)
@@ -112,15 +129,15 @@ async def _act_on_policies(request: PageRequest, action: str, ids: list[UUID]) -
         await policies.set_enabled(ids, enabled=action == "enable", by=request.actor)
     else:
         return [await _run_one(request, policy_id) for policy_id in ids]
-    return [Answer(id=policy_id) for policy_id in ids]
+    return [Outcome(id=policy_id) for policy_id in ids]
 
 
-async def _run_one(request: PageRequest, policy_id: UUID) -> Answer:
+async def _run_one(request: PageRequest, policy_id: UUID) -> Outcome:
     try:
         await request.opilio.operator_actions.run_now(policy_id, request.actor)
     except Refused as refusal:
-        return Answer(id=policy_id, error=request.locale.refusal(refusal))
-    return Answer(id=policy_id)
+        return Outcome(id=policy_id, error=request.locale.refusal(refusal))
+    return Outcome(id=policy_id)
 
 
 async def _act_on_jobs(request: PageRequest, action: str, ids: list[UUID]) -> list[ActionResult]:
@@ -138,9 +155,13 @@ async def _act_on_one(request: PageRequest, action: str, job_id: UUID) -> Action
 
 
 async def _progress(
-    request: PageRequest, kind: str, action: str, ids: Sequence[UUID], answers: list[Answer]
+    request: PageRequest, kind: str, action: str, ids: Sequence[UUID], answers: list[Outcome]
 ) -> Page:
     refused = [answer for answer in answers if answer.error]
+    shown = [*refused, *(answer for answer in answers if not answer.error)][:_SHOWN]
+    names = await request.opilio.figures.names(kind, [answer.id for answer in shown])
+    for answer in shown:
+        answer.name = names.get(answer.id, str(answer.id))
     seen = _number(request, "seen") + len(answers)
     done = _number(request, "done") + len(answers) - len(refused)
     values = {
@@ -149,7 +170,7 @@ async def _progress(
         "seen": seen,
         "done": done,
         "total": max(_number(request, "total"), seen),
-        "refused": refused[:50],
+        "outcomes": shown,
         "refused_count": seen - done,
         "after": ids[-1] if ids else "",
         "until": request.field("until") or "",
@@ -164,7 +185,7 @@ async def _progress(
 
 
 def _action(request: PageRequest, possible: tuple[str, ...]) -> str:
-    action = request.field("action") or ""
+    action = request.field("action") or (request.field("do") or "").partition(":")[2]
     if action not in possible:
         raise Invalid("action", "must be one of %(names)s", names=", ".join(possible))
     return action
@@ -173,7 +194,7 @@ def _action(request: PageRequest, possible: tuple[str, ...]) -> str:
 def _chosen(request: PageRequest) -> Choice:
     after, until = request.field("after"), request.field("until")
     ticked = [uuid_of(text) for text in request.form.get("row", [])]
-    by_rows = request.field("scope") == "selected"
+    by_rows = _by_rows(request)
     if by_rows and not ticked:
         raise Invalid("row", "select at least one row")
     return Choice(
@@ -181,6 +202,12 @@ def _chosen(request: PageRequest) -> Choice:
         until=uuid_of(until) if until else None,
         ids=ticked if by_rows else None,
     )
+
+
+def _by_rows(request: PageRequest) -> bool:
+    """Selected rows, not everything that matches the filter."""
+    scope = request.field("scope") or (request.field("do") or "").partition(":")[0]
+    return scope == "selected"
 
 
 def _number(request: PageRequest, name: str) -> int:

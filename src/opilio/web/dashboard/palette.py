@@ -26,6 +26,7 @@ def _pages(request: PageRequest) -> list[PaletteItem]:
     page, command = gettext("page"), gettext("command")
     items = [
         (gettext("Overview"), "/", page),
+        (gettext("Price changes"), "/prices", page),
         (gettext("Policies"), "/policies", page),
         (gettext("Failing"), "/policies?failing=yes&sort=failures", page),
         (gettext("Jobs"), "/jobs", page),

@@ -41,6 +41,7 @@ async def list_policies(request: PageRequest) -> Page:
         policy_filter(request), sort=sort if sort in SORTS else "newest", page=number, size=_SIZE
     )
     shown = rows[:_SIZE]
+    now = (await request.app.live.system_status()).at
     gettext = request.locale.gettext
     return Page(
         "policies.html",
@@ -57,7 +58,8 @@ async def list_policies(request: PageRequest) -> Page:
                 ("enabled=no", gettext("Disabled")),
                 ("hot=yes&sort=priority", gettext("Hot")),
             ],
-            "now": (await request.app.live.system_status()).at,
+            "now": now,
+            "trends": await request.opilio.prices.trends([row["id"] for row in shown], now),
         },
         rows=shown,
         watch="policies=" + ",".join(str(row["id"]) for row in shown),
@@ -76,9 +78,12 @@ async def one_policy(request: PageRequest) -> Page:
     changes = await opilio.insights.history(policy.id, limit=30)
     last = await opilio.figures.last_values(policy.id)
     rated = rate(request, policy)
+    now = (await request.app.live.system_status()).at
+    trends = await opilio.prices.trends([policy.id], now)
+    title = last["last_title"] if last else None
     return Page(
         "policy.html",
-        policy.url,
+        title or policy.url,
         {
             "policy": policy,
             "why": why,
@@ -87,6 +92,7 @@ async def one_policy(request: PageRequest) -> Page:
             "last": last,
             "rated": rated,
             "reasons": reasons_in_words(request, rated),
+            "trend": trends[policy.id],
             "charts": [field for field in ("price", "in_stock") if field in fields] + _numbers(fields, last),
         },
         data={"policy": policy, "why": why.as_answer(), "runs": runs.items, "changes": changes.items},
@@ -106,6 +112,18 @@ async def values(request: PageRequest) -> Page:
     """The history of one value, for its chart."""
     rows = await request.opilio.figures.values(request.id(), request.query("field") or "price")
     return Page("refused.html", "", rows=[row for row in rows if _is_plain(row["value"])])
+
+
+@POLICIES.page("/policies/{id:str}/history")
+async def price_history(request: PageRequest) -> Page:
+    """Prices with what explains them: times without stock, and crawls that failed."""
+    prices = await request.opilio.figures.values(request.id(), "price")
+    data = {
+        "prices": [row for row in prices if _is_plain(row["value"])],
+        "stock": await request.opilio.prices.stock(request.id()),
+        "failures": await request.opilio.prices.failures(request.id()),
+    }
+    return Page("refused.html", "", data=data, rows=data["prices"])
 
 
 def _is_plain(value: Any) -> bool:

@@ -24,6 +24,7 @@ from opilio.web.dashboard.overview import OVERVIEW
 from opilio.web.dashboard.palette import PALETTE
 from opilio.web.dashboard.policies import POLICIES
 from opilio.web.dashboard.policy_form import POLICY_FORM
+from opilio.web.dashboard.prices import PRICES
 from opilio.web.dashboard.project_form import PROJECT_FORM
 from opilio.web.dashboard.projects import PROJECTS
 from opilio.web.dashboard.results import RESULTS
@@ -37,6 +38,7 @@ _SECTIONS = (
     POLICY_FORM,
     IMPORTS,
     POLICIES,
+    PRICES,
     BULK,
     JOBS,
     RESULTS,

@@ -58,6 +58,38 @@
       dataZoom: rows.length > 60 ? [{ type: "inside" }] : [],
       series: [{ name: element.dataset.name, type: "line", step: "end", symbolSize: 6, areaStyle: { opacity: 0.08 }, data: untilNow(rows.map((row) => [row.at, Number(row.value)])) }],
     }),
+    // Prices with what explains them: grey bands without stock, red marks where a crawl failed.
+    price: (element, history) => {
+      const points = untilNow(history.prices.map((row) => [row.at, Number(row.value)]));
+      const [price, out, failed] = names(element), from = points[0]?.[0] ?? "";
+      const bands = [];
+      for (const [i, row] of history.stock.entries()) {
+        if (!row.in_stock) bands.push([{ xAxis: row.at < from ? from : row.at }, { xAxis: history.stock[i + 1]?.at ?? new Date().toISOString() }]);
+      }
+      const low = Math.min(...points.map((point) => point[1]));
+      return {
+        color: ["--chart-locked", "--chart-pending", "--chart-failed"].map(colour),
+        xAxis: axis("time"), yAxis: axis("value", { scale: true }),
+        dataZoom: [{ type: "inside" }],
+        series: [
+          { name: price, type: "line", step: "end", symbolSize: 5, lineStyle: { width: 2 }, areaStyle: { opacity: 0.08 }, data: points },
+          { name: out, type: "line", data: [], markArea: { silent: true, itemStyle: { color: colour("--chart-pending"), opacity: 0.18 }, data: bands } },
+          { name: failed, type: "scatter", symbol: "triangle", symbolSize: 9, data: history.failures.filter((row) => row.at >= from).map((row) => ({ value: [row.at, low], name: row.code, job: row.job_id })) },
+        ],
+      };
+    },
+    compare: (element, rows) => {
+      const products = new Map();
+      for (const row of rows) (products.get(row.id) ?? products.set(row.id, { title: row.title, points: [] }).get(row.id)).points.push([row.at, Number(row.price)]);
+      return {
+        color: ["--chart-locked", "--chart-failed", "--chart-done", "--chart-expired", "--chart-pending"].map(colour),
+        legend: { top: 0, textStyle: { color: colour("--chart-ink") }, itemWidth: 12, itemHeight: 8 },
+        grid: { left: 8, right: 12, top: 48, bottom: 4, containLabel: true },
+        xAxis: axis("time"), yAxis: axis("value", { scale: true, axisLabel: { color: colour("--chart-ink"), formatter: (n) => `${format.format(n)} %` } }),
+        dataZoom: [{ type: "inside" }],
+        series: [...products.values()].map((product) => ({ name: product.title, type: "line", step: "end", showSymbol: false, data: untilNow(product.points.map(([at, n]) => [at, Math.round((n / product.points[0][1] - 1) * 1000) / 10])) })),
+      };
+    },
     switch: (element, rows) => ({
       color: [colour("--chart-done")],
       xAxis: axis("time"), yAxis: axis("value", { max: 1, interval: 1, axisLabel: { color: colour("--chart-ink"), formatter: (n) => names(element)[n] } }),
@@ -73,10 +105,14 @@
   };
   const draw = async (element) => {
     const data = element.dataset.values ? JSON.parse(element.dataset.values) : await ask(element.dataset.url);
-    if (Array.isArray(data) && data.length === 0) { element.classList.add("chart-empty"); return; }
+    if (Array.isArray(data) && data.length === 0 || data.prices?.length === 0) { element.classList.add("chart-empty"); return; }
     const chart = echarts.getInstanceByDom(element) ?? echarts.init(element, null, { renderer: "svg" });
     chart.setOption({ ...base(element), ...kinds[element.dataset.chart](element, data) }, true);
     element.dataset.drawn = "yes";
+    if (!element.dataset.clickable) {
+      element.dataset.clickable = "yes";
+      chart.on("click", (point) => { if (point.data?.job) location.href = `/jobs/${point.data.job}`; });
+    }
   };
   const drawAll = () => document.querySelectorAll("[data-chart]").forEach((element) => { watch.observe(element); draw(element); });
 

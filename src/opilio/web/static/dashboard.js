@@ -126,10 +126,22 @@
 
   // ── ticked rows ───────────────────────────────────────────────────────────────────────────────
   const ticked = () => {
-    const rows = $$("input[data-row]:checked");
+    const rows = $$("input[data-row]:checked"), states = new Set(rows.map((row) => row.dataset.state));
+    // An action is offered if at least one selected row is in a state that it is for.
+    for (const button of $$("[data-for]")) button.hidden = !button.dataset.for.split(" ").some((state) => states.has(state));
     for (const place of $$("[data-ticked]")) place.textContent = rows.length;
     for (const part of $$("[data-when-ticked]")) part.hidden = rows.length === 0;
   };
+  // Shift-click selects the rows between; the last click without Shift is where it begins.
+  let anchor = null;
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("[data-untick]")) { for (const box of $$("input[data-row], [data-all]")) box.checked = false; ticked(); }
+    if (!event.target.matches("input[data-row]")) return;
+    const rows = $$("input[data-row]"), at = rows.indexOf(event.target), from = rows.indexOf(anchor);
+    if (event.shiftKey && from >= 0) for (const box of rows.slice(Math.min(at, from), Math.max(at, from) + 1)) box.checked = event.target.checked;
+    anchor = event.target;
+    ticked();
+  });
   document.addEventListener("change", (event) => {
     if (event.target.matches("[data-all]")) for (const box of $$("input[data-row]")) box.checked = event.target.checked;
     if (event.target.matches("[data-all], [data-row]")) ticked();
@@ -175,6 +187,17 @@
     event.preventDefault();
   });
 
+  // ── rows by key ───────────────────────────────────────────────────────────────────────────────
+  function step(by) {
+    const rows = $$("tr[data-href]"), at = rows.findIndex((row) => row.classList.contains("current"));
+    const next = rows[Math.min(Math.max(at + by, 0), rows.length - 1)];
+    if (!next) return;
+    rows[at]?.classList.remove("current");
+    next.classList.add("current");
+    next.scrollIntoView({ block: "nearest" });
+    $("a", next)?.focus({ preventScroll: true });
+  }
+
   // ── keys ──────────────────────────────────────────────────────────────────────────────────────
   const typing = (event) => event.target.closest("input, textarea, select, [contenteditable], dialog");
   const key = (action) => (event) => { if (!typing(event)) { event.preventDefault(); action(); } };
@@ -182,6 +205,10 @@
     "$mod+k": (event) => { event.preventDefault(); open("palette"); },
     "/": key(() => ($("[data-search]") ?? { focus: () => open("palette") }).focus()),
     "Shift+?": key(() => open("keys")),
+    "j": key(() => step(1)),
+    "k": key(() => step(-1)),
+    "x": key(() => { const box = $("tr.current input[data-row]"); if (box) { box.checked = !box.checked; ticked(); } }),
+    "Enter": (event) => { const row = $("tr.current"); if (row && !event.target.closest("a, button, input, select, textarea, dialog, summary")) location.href = row.dataset.href; },
     "n": key(() => { location.href = "/policies/new"; }),
     "t": key(() => {
       const next = document.documentElement.dataset.bsTheme === "dark" ? "light" : "dark";

@@ -1,0 +1,58 @@
+-- Prices of products: their trend on lists, the changes of a span of time, and the history for a chart.
+
+-- name: price_points
+-- The newest prices of some policies, newest first.
+select i.policy_id, v.at, v.new::text::numeric as price
+from unnest(:ids::uuid[]) i(policy_id) cross join lateral (
+  select v.at, v.new, v.change_id from value_change v
+  where v.policy_id = i.policy_id and v.field = 'price' and jsonb_typeof(v.new) = 'number'
+  order by v.change_id desc limit :most::int) v
+order by i.policy_id, v.change_id desc;
+
+-- name: price_changes
+-- Price changes since a moment, the biggest or the newest first. Counting and sorting stop at a bound.
+with lately as (
+  select v.policy_id, v.job_id, v.at, v.old::text::numeric as old, v.new::text::numeric as new from value_change v
+  where v.field = 'price' and v.old is not null and v.at > :since::timestamptz
+    and jsonb_typeof(v.old) = 'number' and jsonb_typeof(v.new) = 'number'
+  order by v.at desc limit :bound::int),
+moved as (
+  select l.*, case when l.old <> 0 then ((l.new - l.old) / l.old)::float8 end as change from lately l)
+select p.policy_id as id, m.job_id, m.at, m.old, m.new, m.change, p.url, h.name as host, p.labels,
+  s.last_title as title, s.last_currency as currency, s.last_in_stock as in_stock
+from moved m join policy p on p.policy_id = m.policy_id and p.deleted_at is null
+join policy_state s on s.policy_id = p.policy_id join host h on h.host_id = p.host_id
+where (:host::text is null or h.name = :host::text)
+  and (:q::text is null or position(lower(:q::text) in lower(coalesce(s.last_title, '') || ' ' || p.url)) > 0)
+  and (:label_key::text is null or p.labels ->> :label_key::text = :label_value::text)
+  and (:least::float8 is null or abs(m.change) >= :least::float8)
+  and (:direction::text is null or (m.change > 0) = (:direction::text = 'up'))
+order by case when :sort::text = 'size' then abs(m.change) end desc nulls last, m.at desc
+limit :most::int offset :skip::int;
+
+-- name: count_price_changes
+-- How many prices rose and fell since a moment; counting stops at a bound.
+select count(*)::int as total, count(*) filter (where v.new::text::numeric > v.old::text::numeric)::int as up,
+  count(*) filter (where v.new::text::numeric < v.old::text::numeric)::int as down
+from (select v.old, v.new from value_change v where v.field = 'price' and v.old is not null and v.at > :since::timestamptz
+        and jsonb_typeof(v.old) = 'number' and jsonb_typeof(v.new) = 'number' limit :bound::int) v;
+
+-- name: price_histories
+-- The price history of a few policies, oldest first, for a chart that compares them.
+select v.policy_id as id, coalesce(s.last_title, p.url) as title, s.last_currency as currency, v.at, v.new::text::numeric as price
+from unnest(:ids::uuid[]) i(policy_id) join policy p on p.policy_id = i.policy_id and p.deleted_at is null
+join policy_state s on s.policy_id = p.policy_id cross join lateral (
+  select v.policy_id, v.at, v.new, v.change_id from value_change v
+  where v.policy_id = i.policy_id and v.field = 'price' and jsonb_typeof(v.new) = 'number'
+  order by v.change_id desc limit 1000) v
+order by v.policy_id, v.change_id;
+
+-- name: stock_changes
+-- When a policy's product went out of stock and came back, oldest first.
+select v.at, v.new = 'true'::jsonb as in_stock from value_change v
+where v.policy_id = :policy_id::uuid and v.field = 'in_stock' order by v.change_id desc limit 500;
+
+-- name: failed_crawls
+-- When crawls of a policy failed, newest first.
+select a.job_id, a.finished_at as at, a.status, coalesce(a.last_error_code, a.status) as code from job_archive a
+where a.policy_id = :policy_id::uuid and a.status <> 'done' order by a.finished_at desc limit 200;

@@ -1,0 +1,1 @@
+drop index value_change_price;

@@ -1,0 +1,68 @@
+"""Price changes: the biggest and newest moves of all products, and products compared in one chart."""
+
+from datetime import timedelta
+
+from opilio.errors import Invalid
+from opilio.insights.prices import MAX_COMPARED, PriceFilter
+from opilio.web.dashboard.forms import uuid_of
+from opilio.web.dashboard.page import Page, PageRequest, Section
+
+PRICES = Section()
+SPANS = {"24h": timedelta(hours=24), "7d": timedelta(days=7), "30d": timedelta(days=30)}
+SORTS = ("size", "newest")
+_SIZE = 50
+
+
+def price_filter(request: PageRequest) -> PriceFilter:
+    key, _, value = (request.query("label") or "").partition("=")
+    direction = request.query("direction")
+    return PriceFilter(
+        host=(request.query("host") or "").lower() or None,
+        q=request.query("q"),
+        label_key=key or None,
+        label_value=value if key else None,
+        least=_percent(request.query("least")),
+        direction=direction if direction in ("up", "down") else None,
+    )
+
+
+def _percent(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        return abs(float(text)) / 100
+    except ValueError:
+        raise Invalid("least", "must be a number") from None
+
+
+@PRICES.page("/prices")
+async def price_changes(request: PageRequest) -> Page:
+    span = request.query("span") if request.query("span") in SPANS else "7d"
+    sort = request.query("sort") if request.query("sort") in SORTS else "size"
+    now = (await request.app.live.system_status()).at
+    since = now - SPANS[str(span)]
+    number = request.page_number()
+    prices = request.opilio.prices
+    rows = await prices.changes(price_filter(request), since=since, sort=str(sort), page=number, size=_SIZE)
+    shown = rows[:_SIZE]
+    values = {
+        "rows": shown,
+        "more": len(rows) > _SIZE,
+        "number": number,
+        "span": span,
+        "spans": list(SPANS),
+        "sort": sort,
+        "counts": await prices.count(since),
+        "trends": await prices.trends(list({row["id"] for row in shown}), now),
+        "max_compared": MAX_COMPARED,
+    }
+    return Page("prices.html", request.locale.gettext("Price changes"), values, rows=shown)
+
+
+@PRICES.page("/prices/compare")
+async def compare_prices(request: PageRequest) -> Page:
+    ids = [uuid_of(text) for text in request.http.query_params.getall("id", [])][:MAX_COMPARED]
+    rows = await request.opilio.prices.histories(ids)
+    titles = {row["id"]: (row["title"], row["currency"]) for row in rows}
+    values = {"titles": titles, "ids": ids, "query": request.http.url.query}
+    return Page("compare.html", request.locale.gettext("Compare prices"), values, rows=rows, charts=True)

@@ -52,7 +52,7 @@ def quiet(**more: object) -> SystemStatus:
     fields = {
         "at": NOW, "pending": 0, "locked": 0, "exact": True, "overrun": 0, "due": 0, "oldest_due": 0, "oldest_waiting": 0,
         "bots_alive": 0, "bots": 0, "hosts_cooling": 0, "outbox": 0, "oldest_outbox": 0, "webhooks": 0, "dead_letters": 0, "projects": 0,
-        "any_policy": True, "last_minute": {}, "hour": nothing, "day": nothing, "queues": [], "cooling": [],
+        "any_policy": True, "any_result": True, "price_changes": 0, "last_minute": {}, "hour": nothing, "day": nothing, "queues": [], "cooling": [],
         "troubled_webhooks": [], "error_codes": {},
     }  # fmt: skip
     return SystemStatus(**(fields | more))

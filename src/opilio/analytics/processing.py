@@ -177,4 +177,4 @@ class BatchProcessor:
 def _check_size(inbound: Inbound, size: int) -> None:
     usual = _USUAL_SIZE.get(inbound.context.platform)
     if inbound.format == "event" and usual is not None and size != usual:
-        log.warning("unexpected batch size", platform=inbound.context.platform, expected=usual, actual=size)
+        log.debug("unexpected batch size", platform=inbound.context.platform, expected=usual, actual=size)

@@ -10,6 +10,7 @@ Layout = Literal["json-ld", "microdata", "opengraph", "plain", "state", "javascr
 Mood = Literal["well", "slow", "glacial", "missing", "removed", "busy", "broken", "forbidden"]
 
 PRODUCTS = 200
+_HOUR, _DAY = 3600, 86_400
 _KINDS = (
     ("Nồi cơm điện", "Rice cooker", 890_000),
     ("Tai nghe không dây", "Wireless headphones", 1_290_000),
@@ -79,11 +80,13 @@ def product(number: int) -> Product | None:
 
 
 def quote(item: Product, at: float) -> Quote:
-    """Price and stock at a time in seconds: a step every one to four minutes, around the base price."""
-    step = int(at // (60 * (1 + item.number % 4)))
-    swing = 0.08 * math.sin(step * 0.9 + item.number) + 0.04 * math.sin(step * 2.3 + 2 * item.number)
-    raw = Decimal(item.base) * Decimal(str(round(1 + swing, 3))) * _RATES[item.currency]
-    return Quote(price=_rounded(raw, item.currency), in_stock=(step + item.number) % 9 != 0)
+    """Price and stock at a time in seconds: small steps every few minutes, a slow drift, now and then a sale."""
+    step = int(at // (60 * (4 + item.number % 4)))
+    small = 0.02 * math.sin(step * 0.9 + item.number) + 0.01 * math.sin(step * 2.3 + 2 * item.number)
+    drift = 0.07 * math.sin(2 * math.pi * at / (5 * _DAY) + item.number)
+    sale = -0.18 if (int(at // _DAY) + item.number) % 11 == 0 else 0.0
+    raw = Decimal(item.base) * Decimal(str(round(1 + small + drift + sale, 3))) * _RATES[item.currency]
+    return Quote(price=_rounded(raw, item.currency), in_stock=(int(at // _HOUR) + item.number) % 13 != 0)
 
 
 def _currency(number: int) -> str:

@@ -89,6 +89,8 @@ class SystemStatus(msgspec.Struct, kw_only=True):
     dead_letters: int
     projects: int
     any_policy: bool
+    any_result: bool
+    price_changes: int
     last_minute: dict[str, int]
     hour: Span
     day: Span
@@ -186,6 +188,11 @@ class Figures:
             error_codes={r["code"]: r["jobs"] for r in codes},
             **figures,
         )
+
+    async def usual_span(self, now: datetime) -> str:
+        """The span that fits the age of the data: an hour on the first day, a day afterwards."""
+        oldest: datetime | None = await self._db.value(_Q.oldest_minute)
+        return "1h" if oldest is None or now - oldest < timedelta(hours=2) else "24h"
 
     async def series(self, span: str) -> list[dict[str, Any]]:
         length, step = SPANS[span]

@@ -7,6 +7,7 @@ import asyncio
 import json
 import socket
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
 
@@ -19,6 +20,8 @@ from opilio.demo import DEMO_LABELS, DemoShop, demo_policies, serving_shop
 from opilio.errors import NotFound
 from opilio.net.allowed_addresses import parse_allow
 from opilio.runtime.bootstrap import Opilio
+from opilio.runtime.demo_history import add_history, remove_history
+from opilio.runtime.instance_file import DEMO_NOTE
 from opilio.runtime.supervisor import Command
 
 BOT = "demo-bot"
@@ -40,7 +43,8 @@ async def start_demo(opilio: Opilio, url: str) -> list[Command]:
         if (await opilio.insights.policies(limit=1)).items:
             return []  # somebody's own data: no place for a demo
         await _begin(opilio, note)
-    shop = DemoShop(**json.loads(note.read_text(encoding="utf-8")))
+    written = json.loads(note.read_text(encoding="utf-8"))
+    shop = DemoShop(written["address"], written["busy_address"])
     port = int(shop.address.rpartition(":")[2])
     if not _is_free(port):
         _log.warning("demo.port_taken", port=port, remedy="end what holds it, or run `opilio demo remove`")
@@ -56,18 +60,21 @@ async def start_demo(opilio: Opilio, url: str) -> list[Command]:
 
 async def remove_demo(opilio: Opilio) -> int:
     """Deletes the demo's policies and its bot's token; answers how many policies went."""
+    note = _note(opilio.settings.data_dir)
+    since = json.loads(note.read_text(encoding="utf-8")).get("since") if note.exists() else None
+    await remove_history(opilio.database, datetime.fromisoformat(since) if since else None)
     removed = 0
     while page := (await opilio.insights.policies(limit=500, label=_LABEL)).items:
         ids: list[UUID] = [policy.id for policy in page]
         removed += len(await opilio.policies.delete(ids, "demo"))
     await _revoke(opilio)
-    _note(opilio.settings.data_dir).unlink(missing_ok=True)
+    note.unlink(missing_ok=True)
     return removed
 
 
 def _note(data_dir: Path) -> Path:
     """Where the shop's addresses are kept: policies name them, so they must not change."""
-    return data_dir / "demo.json"
+    return data_dir / DEMO_NOTE
 
 
 async def _begin(opilio: Opilio, note: Path) -> None:
@@ -78,8 +85,10 @@ async def _begin(opilio: Opilio, note: Path) -> None:
     readings = read_values(demo_policies(shop.address, shop.busy_address))
     async for _ in import_rows(policies, readings, "demo"):
         pass
+    await add_history(opilio.database)
     await opilio.projects.create(_PROJECT, by="demo")
-    await asyncio.to_thread(note.write_text, json.dumps(addresses), encoding="utf-8")
+    content = json.dumps(addresses | {"since": datetime.now(UTC).isoformat()})
+    await asyncio.to_thread(note.write_text, content, encoding="utf-8")
 
 
 def _bot_words(url: str, shop: DemoShop) -> tuple[str, ...]:

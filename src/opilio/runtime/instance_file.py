@@ -14,6 +14,9 @@ from opilio.runtime.settings import Settings
 
 _NAME = "opilio.json"
 
+# Marks a data directory that has the demo in it.
+DEMO_NOTE = "demo.json"
+
 
 @dataclass(frozen=True, slots=True)
 class Instance:

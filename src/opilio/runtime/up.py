@@ -14,7 +14,7 @@ import structlog
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.errors import Refused, Unavailable
-from opilio.runtime.instance_file import instance_file_written, url_of
+from opilio.runtime.instance_file import DEMO_NOTE, instance_file_written, url_of
 from opilio.runtime.metrics_dir import share_counters
 from opilio.runtime.processes import hold_directory, require_free_port, stop_on_signals
 from opilio.runtime.roles import available
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from opilio.access.credentials import Credentials
 
 FIRST_BOT = "first-bot"
+_LOOPBACK = "127.0.0.0/8,::1/128"
 _log = structlog.get_logger(__name__)
 _POSTGRES_POLL_SECONDS = 1.0
 _READY_POLL_SECONDS = 0.05
@@ -48,11 +49,12 @@ async def up(settings: Settings, *, demo: bool, announce: Callable[[Ready], None
     with hold_directory(settings.data_dir):
         require_free_port(settings.host, settings.port)
         stop = stop_on_signals()
+        demo_env = _demo_environment(settings) if demo else {}
         async with _postgres(settings) as url:
             await _upgrade(url)
             supervisor = Supervisor()
             try:
-                for command in _commands(settings, url):
+                for command in _commands(settings, url, demo_env):
                     supervisor.start(command)
                 await _serve(settings, url, supervisor, stop, demo=demo, announce=announce)
             finally:
@@ -81,6 +83,19 @@ async def _serve(
         await database.close()
 
 
+def _demo_environment(settings: Settings) -> dict[str, str]:
+    """Settings that let a newcomer add the demo's pages and local webhook receivers, where a demo runs or will run.
+
+    Values that the operator set are kept.
+    """
+    begins = not (settings.data_dir / "postgres").exists() and settings.database_url is None
+    if not begins and not (settings.data_dir / DEMO_NOTE).exists():
+        return {}
+    names = ("crawl_allow_private", "webhook_allow_private")
+    free = [name for name in names if name not in settings.model_fields_set]
+    return {f"OPILIO_{name.upper()}": _LOOPBACK for name in free}
+
+
 async def _start_demo(settings: Settings, database: Database, supervisor: Supervisor) -> None:
     from opilio.runtime.bootstrap import wire  # noqa: PLC0415 - the children start while this loads
     from opilio.runtime.demo import start_demo  # noqa: PLC0415
@@ -92,7 +107,7 @@ async def _start_demo(settings: Settings, database: Database, supervisor: Superv
 # ── processes ────────────────────────────────────────────────────────────────────────
 
 
-def _commands(settings: Settings, database_url: str) -> list[Command]:
+def _commands(settings: Settings, database_url: str, more: dict[str, str]) -> list[Command]:
     share_counters(settings.data_dir / "metrics")
     env = {
         "OPILIO_DATA_DIR": str(settings.data_dir),
@@ -104,6 +119,7 @@ def _commands(settings: Settings, database_url: str) -> list[Command]:
         # The terminal shows the start message only, unless a log level is set.
         "OPILIO_LOG_LEVEL": settings.log_level if "log_level" in settings.model_fields_set else "warning",
     }
+    env |= more
     run = (sys.executable, "-m", "opilio", "run")
     background = [role for role in available() if role != "api"]
     return [Command("api", (*run, "api"), env), Command("worker", (*run, *background), env)]

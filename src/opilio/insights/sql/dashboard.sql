@@ -19,6 +19,9 @@ select now() as at,
     + (select count(*) from (select 1 from webhook_delivery where state = 'pending' and not head limit :most::int) x)::int as webhooks,
   (select count(*) from (select 1 from dead_letter where replayed_at is null limit :most::int) x)::int as dead_letters,
   (select count(*) from (select 1 from project where status <> 'DONE' limit :most::int) x)::int as projects,
+  (select count(*) from (select 1 from value_change v where v.field = 'price' and v.old is not null
+     and v.at > now() - interval '24 hours' limit 10000) x)::int as price_changes,
+  exists (select 1 from result limit 1) as any_result,
   exists (select 1 from policy where deleted_at is null) as any_policy;
 
 -- name: ended_lately
@@ -56,10 +59,25 @@ where a.status <> 'done' and a.finished_at > now() - interval '1 hour'
 group by 1 order by 2 desc, 1 limit 10;
 
 -- name: figures_since
--- Sums of the minutes since a moment.
-select coalesce(sum(done), 0)::int as done, coalesce(sum(failed), 0)::int as failed, coalesce(sum(expired), 0)::int as expired,
-  coalesce(sum(crawls), 0)::int as crawls, coalesce(sum(seconds), 0)::float8 as seconds, count(*)::int as minutes
-from figure_minute where minute >= now() - :span::interval;
+-- Sums of the minutes since a moment, and of what ended after the newest of them: the current minute counts, too.
+with tail as (select greatest(coalesce(max(minute) + interval '1 minute', now() - :span::interval), now() - :span::interval) as at from figure_minute),
+minutes as (
+  select sum(done) as done, sum(failed) as failed, sum(expired) as expired, sum(crawls) as crawls, sum(seconds) as seconds, count(*) as minutes
+  from figure_minute where minute >= now() - :span::interval),
+jobs as (
+  select count(*) filter (where a.status = 'done') as done, count(*) filter (where a.status = 'failed') as failed,
+    count(*) filter (where a.status = 'expired') as expired
+  from tail join job_archive a on a.finished_at >= tail.at),
+crawled as (
+  select count(*) as crawls, sum(r.crawl_duration) as seconds from tail join result r on r.crawled_at >= tail.at and r.crawl_duration is not null)
+select (coalesce(m.done, 0) + j.done)::int as done, (coalesce(m.failed, 0) + j.failed)::int as failed,
+  (coalesce(m.expired, 0) + j.expired)::int as expired, (coalesce(m.crawls, 0) + c.crawls)::int as crawls,
+  (coalesce(m.seconds, 0) + coalesce(c.seconds, 0))::float8 as seconds, m.minutes::int as minutes
+from minutes m cross join jobs j cross join crawled c;
+
+-- name: oldest_minute
+-- Since when there are figures.
+select min(minute) from figure_minute;
 
 -- name: histogram_since
 -- Ended jobs by retries and crawls by seconds, since a moment.
@@ -71,13 +89,19 @@ from figure_minute f cross join unnest(f.durations) with ordinality u(n, place) 
 order by 1, 2;
 
 -- name: series
--- The minutes since a moment, put together in steps.
+-- The minutes since a moment, put together in steps; the minutes that are not counted yet are counted here.
+with tail as (select greatest(coalesce(max(minute) + interval '1 minute', now() - :span::interval), now() - :span::interval) as at from figure_minute),
+f as (
+  select minute, pending, locked, due, bots_alive, done, failed, expired, crawls, seconds from figure_minute where minute >= now() - :span::interval
+  union all
+  select date_trunc('minute', a.finished_at), null, null, null, null, count(*) filter (where a.status = 'done'),
+    count(*) filter (where a.status = 'failed'), count(*) filter (where a.status = 'expired'), 0, 0
+  from tail join job_archive a on a.finished_at >= tail.at group by 1)
 select date_bin(:step::interval, f.minute, 'epoch'::timestamptz) as at,
   avg(f.pending)::int as pending, avg(f.locked)::int as locked, max(f.due)::int as due, max(f.bots_alive)::int as bots_alive,
   sum(f.done)::int as done, sum(f.failed)::int as failed, sum(f.expired)::int as expired,
   (sum(f.seconds) / nullif(sum(f.crawls), 0))::float8 as mean_seconds
-from figure_minute f where f.minute >= now() - :span::interval
-group by 1 order by 1;
+from f group by 1 order by 1;
 
 -- name: newest_minute
 -- Up to where figures are kept, and up to where they could be.

@@ -44,7 +44,7 @@ async def test_the_filter_is_the_address(admin: Page, opilio: Opilio) -> None:
     await add_policy(opilio, "https://a.example/shoe")
     await add_policy(opilio, "https://b.example/book")
     await admin.goto("/policies")
-    await admin.get_by_label("Search URLs").fill("SHOE")
+    await admin.get_by_label("Search names and URLs").fill("SHOE")
     await admin.keyboard.press("Enter")
     await admin.wait_for_url("**/policies?q=SHOE*")
     await expect(admin.locator("tbody tr")).to_have_count(1)
@@ -56,10 +56,10 @@ async def test_bulk_by_filter_says_how_many_and_touches_no_more(admin: Page, opi
         await add_policy(opilio, f"https://a.example/{n}")
     other = await add_policy(opilio, "https://b.example/1")
     await admin.goto("/policies?host=a.example")
-    await admin.get_by_label("Action").select_option("disable")
-    await admin.get_by_role("button", name="Apply to all matching").click()
-    await expect(admin.get_by_role("heading", name="Disable: 5 policies")).to_be_visible()
-    await admin.get_by_role("button", name="Disable").click()
+    await admin.get_by_role("button", name="All matching…").click()
+    await admin.get_by_role("button", name="Disable…").click()
+    await expect(admin.get_by_role("heading", name="Disable 5 policies")).to_be_visible()
+    await admin.get_by_role("button", name="Disable 5 policies").click()
     await expect(admin.get_by_role("status").filter(has_text="5 done")).to_be_visible()
     found = (await opilio.insights.policies(enabled=False)).items
     assert {policy.host for policy in found} == {"a.example"}
@@ -71,9 +71,8 @@ async def test_bulk_with_ticked_rows(admin: Page, opilio: Opilio) -> None:
         await add_policy(opilio, f"https://a.example/{n}")
     await admin.goto("/policies")
     await admin.get_by_label("https://a.example/1").check()
-    await admin.get_by_label("Action").select_option("delete")
-    await admin.get_by_role("button", name="Apply to selected").click()
-    await admin.get_by_role("button", name="Delete").click()
+    await admin.get_by_role("toolbar").get_by_role("button", name="Delete").click()
+    await admin.get_by_role("button", name="Delete 1 policy").click()
     await expect(admin.get_by_role("status").filter(has_text="1 done")).to_be_visible()
     left = {policy.url for policy in (await opilio.insights.policies()).items}
     assert left == {"https://a.example/0", "https://a.example/2"}

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 # Modules that tell that an extra is installed.
 _PROOF = {
     "server": ("asyncpg", "litestar", "pydantic_settings"),
-    "bot": ("extruct", "selectolax", "typer"),
+    "bot": ("extruct", "parsel", "typer"),
     "crawler": ("aio_pika", "obstore", "typer"),
 }
 # The longest match wins; every other command needs the server.

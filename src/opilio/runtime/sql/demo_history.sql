@@ -43,7 +43,9 @@ select m, (12 + 8 * w)::int, (3 + 2 * w)::int, 0, 1, d, (d * 0.03 + random())::i
 from generate_series(date_trunc('minute', :first::timestamptz), date_trunc('minute', :until::timestamptz) - interval '10 minutes', interval '10 minutes') m
 cross join lateral (select 1 + sin(2 * pi() * (extract(hour from m) - 8) / 24) as w) x
 cross join lateral (select (120 + 90 * w + 20 * random())::int as d) y
-on conflict (minute) do nothing;
+on conflict (minute) do update set pending = excluded.pending, locked = excluded.locked, due = excluded.due, bots_alive = excluded.bots_alive,
+  done = excluded.done, failed = excluded.failed, expired = excluded.expired, retries = excluded.retries, durations = excluded.durations,
+  crawls = excluded.crawls, seconds = excluded.seconds;
 
 -- name: remove_demo_minutes
 -- Figures that were made up go with the demo.

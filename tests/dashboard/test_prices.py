@@ -1,0 +1,105 @@
+"""Prices first: the list, the page of changes, the comparison, and charts that stay through live updates."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from playwright.async_api import Page, expect
+
+from opilio.insights.prices import trend
+from opilio.runtime.bootstrap import Opilio
+from tests.dashboard.conftest import Bot, add_policy
+
+NOW = datetime(2026, 1, 31, tzinfo=UTC)
+
+
+async def crawl(opilio: Opilio, bot: Bot, policy_id: Any, **found: Any) -> None:
+    await opilio.operator_actions.run_now(policy_id, "test")
+    [job] = await bot.pull()
+    await bot.submit(job, success=True, **found)
+
+
+def test_a_trend_compares_with_the_last_price_and_with_a_week_ago() -> None:
+    points = [
+        (NOW - timedelta(days=days), Decimal(price))
+        for days, price in ((40, 80), (8, 100), (1, 120), (0, 90))
+    ]
+    found = trend(points, NOW)
+    assert (found.last_change, found.week, found.month) == (-0.25, -0.1, 0.125)
+    young = trend([(NOW - timedelta(hours=2), Decimal(10)), (NOW, Decimal(11))], NOW)
+    assert (young.last_change, young.week, young.month) == (0.1, None, None)
+    assert trend([], NOW).last_change is None
+
+
+async def test_the_list_shows_product_price_and_change(admin: Page, opilio: Opilio, bot: Bot) -> None:
+    policy_id = await add_policy(opilio, "https://a.example/shoe")
+    for price in (100, 80):
+        await crawl(opilio, bot, policy_id, price=price, currency="EUR", title="Running shoe", in_stock=True)
+    await admin.goto("/policies")
+    row = admin.locator("tbody tr")
+    await expect(row.locator(".product-name")).to_have_text("Running shoe")
+    await expect(row.locator(".price")).to_contain_text("€80")
+    await expect(row.locator(".change").first).to_have_text("▼ −20%")
+    await expect(row).to_contain_text("in stock")
+
+
+async def test_biggest_moves_first_filtered_and_compared(admin: Page, opilio: Opilio, bot: Bot) -> None:
+    for name, prices in (("Lamp", (50, 60)), ("Shoe", (100, 50)), ("Book", (10, 10))):
+        policy_id = await add_policy(opilio, f"https://a.example/{name}")
+        for price in prices:
+            await crawl(opilio, bot, policy_id, price=price, currency="EUR", title=name)
+    await admin.goto("/prices")
+    await expect(admin.locator(".product-name")).to_have_text(["Shoe", "Lamp"])
+    await admin.goto("/prices?direction=up")
+    await expect(admin.locator(".product-name")).to_have_text(["Lamp"])
+    await admin.goto("/prices?least=30")
+    await expect(admin.locator(".product-name")).to_have_text(["Shoe"])
+    await admin.goto("/prices")
+    for box in await admin.locator("input[data-row]").all():
+        await box.check()
+    await admin.get_by_role("button", name="Compare").click()
+    await expect(admin.locator("[data-chart] svg")).to_contain_text("Shoe")
+    answer = await admin.request.get(admin.url.replace("/compare?", "/compare.csv?"))
+    assert (await answer.text()).count("Shoe") == 2
+
+
+async def test_a_chart_stays_through_ten_seconds_of_live_updates(
+    admin: Page, opilio: Opilio, bot: Bot
+) -> None:
+    policy_id = await add_policy(opilio, "https://a.example/1", crawl_config={"depth": 1})
+    for price in (10, 11):
+        await crawl(opilio, bot, policy_id, price=price, currency="EUR", title="Tea")
+    requests: list[str] = []
+    await admin.goto(f"/policies/{policy_id}")
+    await expect(admin.locator("[data-chart=price] svg path").first).to_be_attached()
+    admin.on("request", lambda request: requests.append(request.url))
+    await admin.locator("summary", has_text="crawl_config").click()
+    for second in range(10):
+        if second == 3:
+            await crawl(opilio, bot, policy_id, price=15, currency="EUR", title="Tea")
+        assert await admin.locator("[data-chart=price] svg path").count() > 3, f"empty after {second} s"
+        await admin.wait_for_timeout(1000)
+    await expect(admin.locator(".price-now")).to_contain_text("€15")
+    await expect(admin.locator("details[open] summary", has_text="crawl_config")).to_be_visible()
+    again = [url for url in requests if url.endswith(f"/policies/{policy_id}")]
+    assert 1 <= len(again) <= 4, again  # once for each state that the job went through
+
+
+async def test_a_page_without_changes_is_loaded_once(admin: Page, opilio: Opilio) -> None:
+    policy_id = await add_policy(opilio, "https://a.example/1")
+    requests: list[str] = []
+    admin.on("request", lambda request: requests.append(request.url))
+    await admin.goto(f"/policies/{policy_id}")
+    await expect(admin.locator("#live-marker")).to_have_text("Live")
+    await admin.wait_for_timeout(2500)
+    assert len([url for url in requests if url.endswith(f"/policies/{policy_id}")]) == 1
+
+
+async def test_a_new_price_is_on_the_screen_within_seconds(admin: Page, opilio: Opilio, bot: Bot) -> None:
+    policy_id = await add_policy(opilio, "https://a.example/1")
+    await crawl(opilio, bot, policy_id, price=10, currency="EUR", title="Tea")
+    await admin.goto(f"/policies/{policy_id}")
+    await expect(admin.locator("#live-marker")).to_have_text("Live")
+    await crawl(opilio, bot, policy_id, price=12, currency="EUR", title="Tea")
+    await expect(admin.locator(".price-now")).to_contain_text("€12", timeout=5000)
+    await expect(admin.locator(".price-head")).to_contain_text("▲ +20%")

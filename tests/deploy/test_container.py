@@ -172,7 +172,9 @@ def test_it_runs_as_nobody_on_a_root_that_cannot_be_written(image, place):
         with urlopen(f"{ready['url']}/readyz", timeout=30) as answer:
             assert answer.status == 200
     finally:
-        process.send_signal(signal.SIGTERM)
+        # As a runtime does: to the first process of the container, which is Opilio itself.
+        for first in psutil.Process(process.pid).children():
+            first.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
     probe = "import os; print(os.getuid(), os.access('/opt', os.W_OK), os.access('/tmp', os.W_OK)); open('/opt/x', 'w')"
     out, err = start(image, data, "python", "-c", probe).communicate(timeout=60)

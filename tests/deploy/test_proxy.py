@@ -99,9 +99,9 @@ async def test_a_person_works_behind_nginx(nginx: Nginx, browser: Browser, opili
 
 async def test_bots_and_programs_work_behind_nginx(nginx: Nginx, opilio: Opilio):
     address = f"https://127.0.0.1:{nginx.port}"
-    _, token = await opilio.entry.new_bot_token("b")
+    _, token = await opilio.credentials.new_bot_token("b")
     await opilio.policies.create(PolicyInput(url="https://a.example/"))
-    await opilio.scheduling.create_due()
+    await opilio.scheduler.create_due()
     headers = {"authorization": f"Bearer {token}"}
     async with AsyncClient(verify=False, headers=headers, timeout=60) as client:
         body = {"bot_id": "b", "wait_seconds": 2}

@@ -36,6 +36,8 @@ _COMMANDS = {
     "crawler": True,
     "demo": True,
     "db": True,
+    "backup": False,
+    "restore": False,
     "config": True,
     "openapi": False,
     "asyncapi": False,

@@ -3,7 +3,7 @@
 from opilio.migrations.script import run_sql
 
 revision = "0012"
-down_revision = "0010"
+down_revision = "0009"
 
 
 def upgrade() -> None:

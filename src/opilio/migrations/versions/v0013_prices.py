@@ -3,7 +3,7 @@
 from opilio.migrations.script import run_sql
 
 revision = "0013"
-down_revision = "0008"
+down_revision = "0012"
 
 
 def upgrade() -> None:

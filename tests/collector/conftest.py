@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from opilio.adapters.postgres import Database
-from opilio.collector.state import StateStore
 from opilio.collector.state.postgres import PostgresState
+from opilio.collector.state.protocol import StateStore
 from opilio.collector.state.redis import RedisState
 from tests.collector.world import World, clean_redis, running
 from tests.components.fixtures import rabbitmq, rabbitmq_url, redis_server, redis_url, s3  # noqa: F401

@@ -11,8 +11,8 @@ from opilio.collector.result import _FINAL, _RETRYABLE
 from opilio.collector.task import Effect
 from opilio.contracts.consistency import DESCRIPTIONS
 from opilio.crawler.conformance import RULES
-from opilio.crawler.gathering import Gathering
-from tests.crawler.desk import a_task
+from opilio.crawler.task_output import Gathering
+from tests.crawler.recording_link import a_task
 
 DOCS = Path(__file__).parents[2] / "docs"
 MESSAGES = (DOCS / "reference/messages.md").read_text()

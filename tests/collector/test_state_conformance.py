@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from opilio.collector import tally as counting
-from opilio.collector.state import Counted
+from opilio.collector.state.protocol import Counted
 from opilio.collector.tally import Tally
 from opilio.contracts.projects import ProjectState
 

@@ -15,8 +15,8 @@ from opilio.contracts import consistency
 from opilio.contracts.collector import CrawlerResult
 from opilio.crawler import Crawler, CrawlFailed, Failed, Found, Item, Skipped
 from opilio.crawler.crawler import project_of
-from opilio.crawler.gathering import Gathering
-from tests.crawler.desk import Desk, a_message, a_task
+from opilio.crawler.task_output import Gathering
+from tests.crawler.recording_link import Desk, a_message, a_task
 
 
 def searching(*yields, then: Exception | None = None):

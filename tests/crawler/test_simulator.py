@@ -16,7 +16,7 @@ from opilio.crawler import AmqpLink, Failed, Found, Item, Skipped
 from opilio.crawler.conformance import RULES, Answer, Kit, Said, judge
 from opilio.crawler.simulator import Calm, Platform, SimulatedCrawler, Troubles
 from tests.collector.world import QUICK, running, until
-from tests.crawler.desk import Desk, a_message, a_task
+from tests.crawler.recording_link import Desk, a_message, a_task
 
 
 def test_the_same_seed_brings_the_same_posts():

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from opilio.adapters.buckets import Buckets
 from opilio.contracts.projects import ProjectInput
 from opilio.contracts.topology import RESULTS
-from opilio.crawler.author import Item
+from opilio.crawler.search import Item
 from opilio.crawler.simulator import Calm, Platform, SimulatedCrawler, Troubles
 from opilio.runtime.bootstrap import Opilio, open_bus
 from opilio.runtime.roles import analytics, collector, delivery

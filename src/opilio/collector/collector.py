@@ -17,8 +17,8 @@ from opilio.collector.progress_reports import Report, Telling
 from opilio.collector.projects import Projects
 from opilio.collector.retention import Forgetting
 from opilio.collector.send_tasks import CHANNEL, Sender
-from opilio.collector.state import StateStore
 from opilio.collector.state.postgres import PostgresState
+from opilio.collector.state.protocol import StateStore
 from opilio.collector.watchdog import Watchdog
 from opilio.contracts.topology import INBOUND_QUEUE, RESULTS_QUEUE
 

@@ -13,8 +13,8 @@ from opilio.collector import metrics as measures
 from opilio.collector.config import Config
 from opilio.collector.plan import Plan, plan_project, plan_request
 from opilio.collector.result import digest
-from opilio.collector.state import StateStore
 from opilio.collector.state.postgres import sql
+from opilio.collector.state.protocol import StateStore
 from opilio.contracts.collector import CrawlRequest, CrawlTask
 from opilio.contracts.projects import ProjectCreated, ProjectInput, ProjectState
 from opilio.errors import Conflict, Refused

@@ -20,7 +20,7 @@ from opilio.collector import tally as counting
 from opilio.collector.config import Config
 from opilio.collector.formats import Envelope, Read, Unreadable, read
 from opilio.collector.result import Result
-from opilio.collector.state import Counted, StateStore
+from opilio.collector.state.protocol import Counted, StateStore
 from opilio.collector.tally import Tally
 from opilio.collector.task import Decision, Effect
 from opilio.collector.tasks import Ledger

@@ -9,8 +9,8 @@ import structlog
 
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.collector import tally as counting
-from opilio.collector.state import Change, StateStore
 from opilio.collector.state.postgres import sql
+from opilio.collector.state.protocol import Change, StateStore
 from opilio.errors import Refused
 
 log = structlog.get_logger(__name__)

@@ -1,7 +1,7 @@
 """What the API and the command line ask of projects; lists and details are read by `opilio.insights.projects`."""
 
 from opilio.collector.dispatch import Dispatch
-from opilio.collector.state import StateStore
+from opilio.collector.state.protocol import StateStore
 from opilio.contracts.projects import ProjectInput, ProjectState
 from opilio.errors import NotFound
 

@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 from opilio.adapters.postgres import Database, Session
-from opilio.collector.state import StateStore
 from opilio.collector.state.postgres import sql
+from opilio.collector.state.protocol import StateStore
 
 # A result cannot come back after this: brokers and dead letters are looked after within days.
 KEPT = timedelta(days=30)

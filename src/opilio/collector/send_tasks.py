@@ -12,8 +12,8 @@ from opilio.collector import metrics as measures
 from opilio.collector import tally as counting
 from opilio.collector.config import Config
 from opilio.collector.dispatch import Dispatch
-from opilio.collector.state import StateStore
 from opilio.collector.state.postgres import sql
+from opilio.collector.state.protocol import StateStore
 from opilio.contracts.collector import CrawlTask
 
 log = structlog.get_logger(__name__)

@@ -12,8 +12,8 @@ docs/how-to/write-a-crawler.md has the whole of it.
 """
 
 from opilio.crawler.amqp import AmqpLink
-from opilio.crawler.author import CrawlFailed, Failed, Found, Item, Search, Skipped, Task
 from opilio.crawler.crawler import BATCH_SIZES, Crawler, Link
+from opilio.crawler.search import CrawlFailed, Failed, Found, Item, Search, Skipped, Task
 
 __all__ = [
     "BATCH_SIZES",

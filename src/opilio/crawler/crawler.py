@@ -19,8 +19,8 @@ from obstore.store import ObjectStore
 from opilio.bus import Ack, Consumer, DeadLetter, Handler, Headers, Message, Verdict
 from opilio.contracts.collector import DATA_COLLECTED, CollectedBatch, CrawlerResult, CrawlTask, DataCollected
 from opilio.contracts.topology import LIFECYCLE, RESULTS, task_queue
-from opilio.crawler.author import CrawlFailed, Search, Yielded
-from opilio.crawler.gathering import Gathering
+from opilio.crawler.search import CrawlFailed, Search, Yielded
+from opilio.crawler.task_output import Gathering
 
 log = structlog.get_logger(__name__)
 BATCH_SIZES: Mapping[str, int] = {"tiktok": 50, "youtube": 20}

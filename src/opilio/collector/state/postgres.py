@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from opilio.adapters.postgres import Database, Row, Session, load_queries
-from opilio.collector.state import Change, Counted
+from opilio.collector.state.protocol import Change, Counted
 from opilio.collector.tally import COUNTERS, Tally
 from opilio.contracts.projects import ProjectState
 

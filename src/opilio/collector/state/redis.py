@@ -13,7 +13,7 @@ import msgspec
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.exceptions import RedisError
 
-from opilio.collector.state import Change, Counted
+from opilio.collector.state.protocol import Change, Counted
 from opilio.collector.tally import Tally
 from opilio.contracts.projects import ProjectState
 from opilio.errors import Unavailable

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from opilio.contracts.codes import ErrorCode
-from opilio.crawler.author import Failed, Found, Item, Skipped, Yielded
+from opilio.crawler.search import Failed, Found, Item, Skipped, Yielded
 from opilio.crawler.simulator.phrases import COMMENTS, NAMES, POSTS, TAGS, Language, Mood
 
 _MOODS: tuple[Mood, ...] = ("good", "bad", "flat", "asking")

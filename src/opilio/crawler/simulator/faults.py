@@ -8,8 +8,8 @@ from typing import Any
 
 from opilio.bus import Ack, Message, Verdict
 from opilio.contracts.collector import CrawlerResult, CrawlTask
-from opilio.crawler.author import CrawlFailed, Yielded
 from opilio.crawler.crawler import Crawler
+from opilio.crawler.search import CrawlFailed, Yielded
 from opilio.crawler.simulator.platform import Platform
 
 _RETRYABLE = ("SEARCH_FAILED", "RATE_LIMITED", "TIMEOUT", "NETWORK_ERROR")

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from opilio.contracts.collector import CrawlerResult, CrawlTask, LimitInfo, ResultError, Stats
-from opilio.crawler.author import CrawlFailed, Failed, Found, Item, Skipped, Yielded
+from opilio.crawler.search import CrawlFailed, Failed, Found, Item, Skipped, Yielded
 
 PARTIAL = "CRAWL_PARTIAL"
 

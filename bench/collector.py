@@ -28,8 +28,6 @@ from opilio.adapters.rabbitmq import RabbitBus
 from opilio.bus import Message, Outgoing
 from opilio.collector.collector import Collector
 from opilio.collector.config import Config
-from opilio.collector.tally import started
-from opilio.contracts.projects import ProjectState
 from opilio.contracts.topology import RESULTS, RESULTS_QUEUE, topology
 
 SCALE = float(os.environ.get("OPILIO_BENCH_SCALE", "1"))
@@ -70,13 +68,9 @@ class Place:
             await session.connection.execute(SEED_PROJECTS, projects, tasks, prefix)
             await session.connection.execute(SEED_TASKS, projects, tasks, prefix)
             await session.connection.execute("vacuum analyze task")
-        state = ProjectState(tasks_total=tasks, items_expected=tasks * 50, crawl_total=tasks)
+            await session.connection.execute(SEED_STATES, prefix)
         began = time.perf_counter()
-        names = [f"{prefix}{number}" for number in range(projects)]
-        for at in range(0, projects, 200):
-            await asyncio.gather(*(self.collector.state.open(name, state) for name in names[at : at + 200]))
-        for at in range(0, projects, 500):
-            await self.collector.state.count([started(name) for name in names[at : at + 500]])
+        await self.collector.heal.run_once()
         return time.perf_counter() - began
 
     async def publish(self, messages: list[Outgoing]) -> None:
@@ -86,8 +80,12 @@ class Place:
 
 SEED_PROJECTS = """
 insert into project (project_id, brand_keywords, competitor_keywords, platforms, limit_per_keyword, tasks_total, definition,
-                     snapshot, created_at, created_by, opened_at)
-select $3 || n, '{x}', '[]', '{tiktok}', 50, $2::int, '', '{}', now(), 'bench', now() from generate_series(0, $1::int - 1) n
+                     snapshot, created_at, created_by)
+select $3 || n, '{x}', '[]', '{tiktok}', 50, $2::int, '', '{}', now(), 'bench' from generate_series(0, $1::int - 1) n
+"""
+SEED_STATES = """
+insert into project_state (project_id, status, tasks_total, items_expected, crawl_total, version)
+select project_id, 'PROCESSING', tasks_total, tasks_total * 50, tasks_total, 1 from project where starts_with(project_id, $1)
 """
 SEED_TASKS = """
 insert into task (platform, job_id, project_id, task_type, body, attempt, max_attempts, created_at, send_at, ready_at, sent_at, deadline)

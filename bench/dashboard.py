@@ -73,9 +73,9 @@ insert into audit_log (actor, action, subject) select 'operator:a', 'policy.run'
 
 PROJECTS_SEED = f"""
 insert into project (project_id, brand_name, brand_keywords, competitor_keywords, platforms, limit_per_keyword, tasks_total, definition,
-    created_at, created_by, opened_at, status, snapshot, finished_at)
+    created_at, created_by, status, snapshot, finished_at)
   select 'project-' || i, 'Brand ' || i, array['word 0', 'word 1'], '["word 2", "word 3"]', '{{tiktok,youtube}}', 50, 8, '', now() - i * interval '1 hour',
-    'operator:a', now(), case when i % 10 = 0 then 'PROCESSING' else 'DONE' end,
+    'operator:a', case when i % 10 = 0 then 'PROCESSING' else 'DONE' end,
     jsonb_build_object('status', case when i % 10 = 0 then 'PROCESSING' else 'DONE' end, 'tasks_total', 8, 'tasks_done', 8, 'items_expected', 400,
       'items_actual', 380, 'analyze_total', 380, 'analyze_done', 370), case when i % 10 > 0 then now() end
   from generate_series(1, {PROJECTS}) i;

@@ -1,7 +1,7 @@
 import pytest
 
 from opilio.adapters.buckets import Buckets, Missing
-from opilio.analytics.processing import Again, BatchProcessor, Done
+from opilio.analytics.processing import BatchProcessor, Done, RetryLater
 from tests.analytics.batches import body, event, post
 from tests.components.fixtures import s3  # noqa: F401
 from tests.components.servers import S3
@@ -34,5 +34,5 @@ async def test_what_is_not_there_is_missing(buckets, bucket):
 async def test_a_server_that_is_away_is_no_fault_of_the_batch(store):
     away = Buckets("s3://crawl-results?endpoint=http://127.0.0.1:1")
     outcome = await BatchProcessor(store, away).process(event(), retries=99)
-    assert isinstance(outcome, Again)
+    assert isinstance(outcome, RetryLater)
     assert outcome.reason.startswith("unavailable")

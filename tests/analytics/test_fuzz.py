@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from opilio.analytics.processing import Done, Poison
+from opilio.analytics.processing import Done, Reject
 from tests.analytics.batches import body, event, failed, post
 
 LONG = "é" * 5_000
@@ -70,8 +70,8 @@ async def test_strange_messages_are_processed_or_given_up_with_a_reason(processo
     for number in range(40):
         message = json.loads(event("r/1.json", f"e{seed}-{number}", brand_name="b", batch_index=number))
         outcome = await processor.process(json.dumps(changed(message, chance)).encode(), retries=3)
-        assert isinstance(outcome, Done | Poison), outcome
-        if isinstance(outcome, Poison):
+        assert isinstance(outcome, Done | Reject), outcome
+        if isinstance(outcome, Reject):
             assert not outcome.reason.startswith("failed:"), outcome
 
 
@@ -84,7 +84,7 @@ async def test_what_nobody_thought_of_still_lets_the_project_finish(processor, b
 
     monkeypatch.setattr(processor._store, "store", mistaken)
     outcome = await processor.process(event("r/1.json"), retries=3)
-    assert isinstance(outcome, Poison)
+    assert isinstance(outcome, Reject)
     assert "KeyError" in outcome.reason
     (told,) = await rows("select data from outbox where type = 'analyze_result'")
     assert told["data"]["error_count"] == 3

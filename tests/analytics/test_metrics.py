@@ -1,7 +1,7 @@
 from prometheus_client import CollectorRegistry, generate_latest
 
 from opilio.analytics.metrics import AnalyticsMetrics
-from opilio.analytics.processing import Poison
+from opilio.analytics.processing import Reject
 from tests.analytics.batches import body, event, failed, post
 
 
@@ -11,7 +11,7 @@ async def test_names_and_labels_are_the_contract(processor, buckets):
     metrics = AnalyticsMetrics(registry)
     metrics.observe(await processor.process(event("r/1.json")))
     metrics.observe(await processor.process(event("r/1.json")))
-    metrics.observe(Poison("not_json"))
+    metrics.observe(Reject("not_json"))
     text = generate_latest(registry).decode()
     for line in (
         'events_received_total{platform="tiktok"} 2.0',

@@ -9,7 +9,7 @@ import pytest
 import zstandard
 
 from opilio.adapters.buckets import Buckets, Missing
-from opilio.analytics.processing import Again, BatchProcessor, Done, NotMine, Poison, ProcessingOptions
+from opilio.analytics.processing import BatchProcessor, Disabled, Done, ProcessingOptions, Reject, RetryLater
 from opilio.analytics.stages.document import Intent
 from opilio.analytics.store import BatchStore
 from opilio.contracts.codes import ErrorCode
@@ -193,16 +193,16 @@ async def test_the_other_forms(processor, put, rows):
 
 async def test_a_form_that_is_switched_off_stays_where_it_is(store, buckets, rows):
     processor = BatchProcessor(store, buckets, ProcessingOptions(new_mode=False, legacy_mode=True))
-    assert isinstance(await processor.process(event()), NotMine)
+    assert isinstance(await processor.process(event()), Disabled)
     processor = BatchProcessor(store, buckets, ProcessingOptions(legacy_mode=False))
-    assert isinstance(await processor.process(json.dumps(post()).encode()), NotMine)
+    assert isinstance(await processor.process(json.dumps(post()).encode()), Disabled)
     assert await rows("select * from post_analytics") == []
 
 
 async def test_a_missing_batch_is_tried_again_then_counted_as_lost(processor, rows):
     waits = [await processor.process(event(), retries=n) for n in range(3)]
     assert [outcome.after.total_seconds() for outcome in waits] == [5, 10, 20]
-    assert isinstance(await processor.process(event(), retries=3), Poison)
+    assert isinstance(await processor.process(event(), retries=3), Reject)
     (told,) = await rows("select data from outbox")
     assert (told["data"]["success_count"], told["data"]["error_count"], told["data"]["batch_size"]) == (
         0,
@@ -231,16 +231,16 @@ async def test_a_lost_batch_that_is_replayed_is_stored_and_counted_once(processo
 )
 async def test_an_unreadable_batch_goes_to_the_dead_letters_with_its_reason(processor, put, data, reason):
     await put(data)
-    assert isinstance(await processor.process(event()), Again)
+    assert isinstance(await processor.process(event()), RetryLater)
     outcome = await processor.process(event(), retries=3)
-    assert isinstance(outcome, Poison)
+    assert isinstance(outcome, Reject)
     assert reason in outcome.reason
 
 
 async def test_a_bomb_is_given_up_at_once(processor, put, rows):
     await put(zstandard.compress(b"0" * (200 << 20)))
     outcome = await processor.process(event())
-    assert isinstance(outcome, Poison)
+    assert isinstance(outcome, Reject)
     assert "too_large" in outcome.reason
     assert (await rows("select data from outbox"))[0]["data"]["error_count"] == 3
 
@@ -262,7 +262,7 @@ async def test_a_database_that_is_away_loses_nothing(processor, put, monkeypatch
 
     with monkeypatch.context() as patched:
         patched.setattr(BatchStore, step, away)
-        assert isinstance(await processor.process(event(), retries=50), Again)
+        assert isinstance(await processor.process(event(), retries=50), RetryLater)
     assert isinstance(await processor.process(event()), Done)
     assert (await rows("select count(*) from post_analytics"))[0]["count"] == 1
 
@@ -275,7 +275,7 @@ async def test_a_crash_before_the_commit_leaves_nothing_behind(processor, put, m
 
     with monkeypatch.context() as patched:
         patched.setattr(BatchStore, "_announce", crash)
-        assert isinstance(await processor.process(event()), Again)
+        assert isinstance(await processor.process(event()), RetryLater)
     for table in ("post_analytics", "post_identity", "crawl_errors", "analysed_batch", "outbox"):
         assert (await rows(f"select count(*) from {table}"))[0]["count"] == 0
     assert isinstance(await processor.process(event()), Done)

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from opilio.analytics.pipeline import load_pipeline
-from opilio.analytics.processing import Again, BatchProcessor, Done, ProcessingOptions
+from opilio.analytics.processing import BatchProcessor, Done, ProcessingOptions, RetryLater
 from opilio.errors import Invalid
 from tests.analytics.batches import body, event, post
 
@@ -81,7 +81,7 @@ async def test_while_it_is_away_the_batch_waits(store, buckets, rows, model, sta
     model.answer = lambda _: (status, {})
     await buckets.put("r", "1.json", body(post("1"), post("2")))
     processor = processor_with(store, buckets, sentiment=model.url)
-    assert isinstance(await processor.process(event("r/1.json"), retries=30), Again)
+    assert isinstance(await processor.process(event("r/1.json"), retries=30), RetryLater)
     assert await rows("select * from post_analytics") == []
     model.answer = good
     assert isinstance(await processor.process(event("r/1.json")), Done)
@@ -92,7 +92,7 @@ async def test_a_closed_port_is_waited_for(store, buckets, model):
     processor = processor_with(store, buckets, sentiment=model.url)
     await asyncio.to_thread(model.close)
     outcome = await processor.process(event("r/1.json"))
-    assert isinstance(outcome, Again)
+    assert isinstance(outcome, RetryLater)
     assert "does not answer" in outcome.reason
     model.close = lambda: None
 

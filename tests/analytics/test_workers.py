@@ -6,7 +6,7 @@ from concurrent.futures import BrokenExecutor
 
 import pytest
 
-from opilio.analytics.processing import Again, BatchProcessor, Done, Poison, ProcessingOptions
+from opilio.analytics.processing import BatchProcessor, Done, ProcessingOptions, Reject, RetryLater
 from opilio.runtime.process_pool import ProcessPool
 from tests.analytics.batches import body, event, post
 
@@ -38,11 +38,11 @@ async def test_a_batch_that_kills_its_worker_is_tried_again_and_given_up_in_the_
     options = ProcessingOptions(stages={"intent": "tests.analytics.test_workers:Deadly"})
     with ProcessPool(1) as workers:
         deadly = BatchProcessor(store, buckets, options, pool=workers)
-        assert isinstance(await deadly.process(event("r/1.json")), Again)
+        assert isinstance(await deadly.process(event("r/1.json")), RetryLater)
         harmless = BatchProcessor(store, buckets, pool=workers)
         assert isinstance(await harmless.process(event("r/1.json", "e2", batch_index=2)), Done)
         last = await deadly.process(event("r/1.json"), retries=9)
-    assert isinstance(last, Poison)
+    assert isinstance(last, Reject)
     assert "worker_died" in last.reason
     told = await rows("select data from outbox where type = 'analyze_result' order by seq desc")
     assert told[0]["data"]["error_count"] == 3

@@ -1,7 +1,9 @@
+import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import structlog
 
 from opilio.adapters.postgres import Database
 from opilio.collector.state.postgres import PostgresState
@@ -11,6 +13,12 @@ from tests.collector.world import World, clean_redis, running
 from tests.components.fixtures import rabbitmq, rabbitmq_url, redis_server, redis_url, s3  # noqa: F401
 
 
+@pytest.fixture(autouse=True, scope="session")
+def logs_on_stderr() -> None:
+    """Background loops log in the process in which commands print."""
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+
+
 @pytest.fixture(params=["postgres", "redis"])
 async def state(request: pytest.FixtureRequest, database: Database) -> AsyncIterator[StateStore]:
     """The same promises, kept by both stores."""
@@ -18,7 +26,7 @@ async def state(request: pytest.FixtureRequest, database: Database) -> AsyncIter
     if request.param == "postgres":
         store = PostgresState(database)
     else:
-        store = RedisState.connect(await clean_redis(request.getfixturevalue("redis_url")))
+        store = RedisState.connect(await clean_redis(request.getfixturevalue("redis_url")), database)
     yield store
     await store.close()
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from opilio.collector.result import Result
+from opilio.collector.batches import Batch
+from opilio.collector.result import Analysis, Result
 from opilio.collector.task import State, Task
 
 NOW = datetime(2026, 1, 15, 10, 0, tzinfo=UTC)
@@ -80,6 +81,37 @@ def analyzed(batch: int, success_count: int, error_count: int, project_id: str =
 
 def encoded(body: Any) -> bytes:
     return json.dumps(body).encode()
+
+
+def a_batch(**given: Any) -> Batch:
+    fields: dict[str, Any] = {
+        "project_id": "proj123",
+        "platform": "tiktok",
+        "job_id": "proj123-brand-0-analyze-batch-1",
+        "crawl_id": "",
+        "copy": 0,
+        "task_job_id": "proj123-brand-0",
+        "success_count": 50,
+        "error_count": 0,
+        "fetch_error_count": 0,
+        "size_known": True,
+        "counted": True,
+        "digests": ("d",),
+    }
+    return Batch(**(fields | given))
+
+
+def an_analysis(**given: Any) -> Analysis:
+    fields: dict[str, Any] = {
+        "project_id": "proj123",
+        "job_id": "proj123-brand-0-analyze-batch-1",
+        "success_count": 50,
+        "error_count": 0,
+        "platform": "tiktok",
+        "digest": "d",
+        "message_id": "m",
+    }
+    return Analysis(**(fields | given))
 
 
 def a_task(**given: Any) -> Task:

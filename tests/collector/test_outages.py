@@ -1,22 +1,23 @@
 """Outages, poison, and the way back: what must not cost a result."""
 
+import asyncio
 import random
 from datetime import timedelta
 
 import asyncpg
 import pytest
 
-from opilio.adapters.postgres import migrate
+from opilio.adapters.postgres import Database, migrate
+from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.bus import Ack, DeadLetter, Message, Retry
 from opilio.collector.collector import open_projects
 from opilio.collector.intake import Intake
-from opilio.collector.progress_reports import Telling
-from opilio.collector.retention import Forgetting
+from opilio.collector.progress_reports import ProgressReporter
+from opilio.collector.retention import ProjectRetention
 from opilio.collector.state.postgres import PostgresState
 from opilio.contracts.projects import ProjectInput
-from opilio.errors import Unavailable
 from tests.collector.samples import analyzed, encoded, v2
-from tests.collector.world import QUICK
+from tests.collector.world import QUICK, until
 
 
 def a_message(body, key="crawler.tiktok.result", **more) -> Message:
@@ -32,34 +33,34 @@ async def intake(database):
     return Intake(database, PostgresState(database), QUICK)
 
 
-async def test_results_wait_while_the_state_is_away(intake, database):
-    state = intake._state
+async def test_results_wait_while_the_database_is_away(intake, database):
+    recorder = intake._recorder
 
-    class Away(PostgresState):
-        async def count(self, tallies):
-            raise Unavailable("Redis does not answer")
+    class Away:
+        async def record(self, *_):
+            raise asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation")
 
-    intake._state = Away(database)
-    [verdict] = await intake.take([a_message(v2(found=50))])
+    intake._recorder = Away()
+    [verdict] = await intake.process([a_message(v2(found=50), retries=200)])
     assert isinstance(verdict, Retry)
-    intake._state = state
-    assert await intake.take([a_message(v2(found=50), retries=30)]) == [Ack()]
-    assert (await state.read("proj123")).tasks_done == 1
+    intake._recorder = recorder
+    assert await intake.process([a_message(v2(found=50), retries=201)]) == [Ack()]
+    assert (await intake._state.read("proj123")).tasks_done == 1
 
 
-async def test_one_poisonous_message_costs_its_neighbours_nothing(intake):
-    count = intake._state.count
+async def test_a_bad_message_does_not_affect_the_others_of_its_batch(intake):
+    record = intake._recorder.record
 
-    async def bites(tallies):
-        if any(tally.items_actual == 13 for tally in tallies):
-            raise ValueError("indigestible")
-        return await count(tallies)
+    async def fails(results, analyses, now):
+        if any(result.successful == 13 for result in results):
+            raise ValueError("unexpected")
+        return await record(results, analyses, now)
 
-    intake._state.count = bites
+    intake._recorder.record = fails
     batch = [v2(found=50), v2("proj123-brand-1", found=13), v2(platform="youtube", found=50)]
-    verdicts = await intake.take([a_message(body) for body in batch])
+    verdicts = await intake.process([a_message(body) for body in batch])
     assert [type(verdict) for verdict in verdicts] == [Ack, Retry, Ack]
-    [last] = await intake.take([a_message(batch[1], retries=10)])
+    [last] = await intake.process([a_message(batch[1], retries=10)])
     assert isinstance(last, DeadLetter)
     assert (await intake._state.read("proj123")).tasks_done == 2
 
@@ -80,34 +81,43 @@ async def test_fuzzed_messages_are_processed_or_kept_with_a_reason(intake):
         messages.append(
             a_message(bytes(body), chance.choice(("crawler.tiktok.result", "analytics.result", "x")))
         )
-    verdicts = [v for at in range(0, 1500, 250) for v in await intake.take(messages[at : at + 250])]
+    verdicts = [v for at in range(0, 1500, 250) for v in await intake.process(messages[at : at + 250])]
     assert {type(verdict) for verdict in verdicts} == {Ack, DeadLetter}
     assert all(verdict.reason for verdict in verdicts if isinstance(verdict, DeadLetter))
     state = await intake._state.read("proj123")
     assert state.tasks_done + state.tasks_errors <= 4
 
 
-async def test_a_process_that_died_before_making_the_state_is_made_up_for(database):
-    projects = open_projects(database, QUICK)
+async def test_projects_wait_while_postgresql_is_away(server_dir):
+    """`project.created` waits as results do: it is no dead letter after some minutes."""
+    server = EmbeddedPostgres(server_dir / "pg")
+    url = await asyncio.to_thread(server.start)
+    await migrate.upgrade(url)
+    database = await Database.connect(url)
+    try:
+        dispatch = open_projects(database, QUICK)._dispatch
+        body = {"event_type": "project.created", "payload": {"project_id": "p", "brand_keywords": ["x"]}}
+        message = Message(encoded(body), "collector.inbound", "", "project.created", "m", retries=500)
+        await asyncio.to_thread(server.stop)
+        assert isinstance(await dispatch.handle(message), Retry)
+        await asyncio.to_thread(server.start)
 
-    async def dies(*_args):
-        raise Unavailable("killed")
+        async def taken() -> bool:
+            return await dispatch.handle(message) == Ack()
 
-    opened, projects._state.open = projects._state.open, dies
-    with pytest.raises(Unavailable):
-        await projects.create(ProjectInput(project_id="p", brand_keywords=["x"]), by="test")
-    projects._state.open = opened
-    assert await projects._dispatch.open_projects() == 1
-    assert (await projects.state("p")).tasks_total == 2
+        await until(taken)
+    finally:
+        await database.close()
+        await asyncio.to_thread(server.stop)
 
 
 async def test_only_projects_that_are_long_done_are_forgotten(intake, database):
     state = intake._state
-    await intake.take([a_message(v2(found=0, platform=p, job_id=f"proj123-brand-{n}")) for p in ("tiktok", "youtube") for n in (0, 1)])  # fmt: skip
-    await Telling(database, state, None).run_once()
-    assert await Forgetting(database, state).run_once() == {"forgotten": 0}
-    assert await Forgetting(database, state, kept=timedelta(0)).run_once() == {"forgotten": 1}
-    assert await Forgetting(database, state, kept=timedelta(0)).run_once() == {"forgotten": 0}
+    await intake.process([a_message(v2(found=0, platform=p, job_id=f"proj123-brand-{n}")) for p in ("tiktok", "youtube") for n in (0, 1)])  # fmt: skip
+    await ProgressReporter(database, None).run_once()
+    assert await ProjectRetention(database).run_once() == {"dropped": 0}
+    assert await ProjectRetention(database, kept=timedelta(0)).run_once() == {"dropped": 1}
+    assert await ProjectRetention(database, kept=timedelta(0)).run_once() == {"dropped": 0}
     assert (await state.read("proj123")).status == "DONE"
 
 

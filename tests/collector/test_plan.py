@@ -3,11 +3,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opilio.collector.config import Config
-from opilio.collector.plan import extract_project_id, plan_project, plan_request
+from opilio.collector.plan import plan_project, plan_request
 from opilio.collector.platforms import PLATFORMS, Search, Strategy
 from opilio.contracts.collector import CrawlRequest
 from opilio.contracts.projects import ProjectInput
 from opilio.errors import Invalid
+from opilio.project_id import extract_project_id
 from tests.collector.samples import NOW
 
 project_ids = st.from_regex(r"[A-Za-z0-9_]([A-Za-z0-9_.:-]{0,20}[A-Za-z0-9_])?", fullmatch=True)
@@ -121,7 +122,7 @@ def test_a_third_platform_is_one_entry_and_one_mapper():
     task = plan.tasks[-1]
     assert (task.platform, task.payload, len(plan.tasks)) == ("threads", {"q": "iphone"}, 3)
     strategy = strategies["threads"]
-    assert (strategy.queue, strategy.result_key) == ("crawler.threads.queue", "crawler.threads.result")
+    assert strategy.queue == "crawler.threads.queue"
     assert strategy.delay_queue(2) == "crawler.threads.retry.2"
 
 

@@ -8,21 +8,21 @@ from opilio.bus import Message
 from opilio.contracts.collector import CrawlTask
 
 
-class Desk:
+class RecordingLink:
     def __init__(self) -> None:
-        self.said: list[tuple[str, str, dict, dict]] = []
+        self.published: list[tuple[str, str, dict, dict]] = []
 
     async def consume(self, queue, handler, *, prefetch=1):
         raise NotImplementedError
 
     async def publish(self, exchange, routing_key, body, **more) -> None:
-        self.said.append((exchange, routing_key, msgspec.json.decode(body), more))
+        self.published.append((exchange, routing_key, msgspec.json.decode(body), more))
 
     def results(self) -> list[dict]:
-        return [body for _, key, body, _ in self.said if key.endswith(".result")]
+        return [body for _, key, body, _ in self.published if key.endswith(".result")]
 
     def events(self) -> list[dict]:
-        return [body["payload"] for _, key, body, _ in self.said if key == "data.collected"]
+        return [body["payload"] for _, key, body, _ in self.published if key == "data.collected"]
 
 
 def a_task(platform="tiktok", limit=50, job_id="proj123-brand-0", attempt=1) -> CrawlTask:

@@ -38,12 +38,12 @@ async def test_simulate_finds_the_embedded_bus_and_answers_its_tasks(
 async def test_check_names_what_a_silent_crawler_breaks(request, database, rabbitmq_url, tmp_path):
     async with running("real", database, request):
         process = await started(
-            "check", "--platform", "tiktok", "--amqp-url", rabbitmq_url, "--patience", "1", "--json",
+            "check", "--platform", "tiktok", "--amqp-url", rabbitmq_url, "--timeout", "1", "--json",
             OPILIO_BLOBS_URL=f"file://{tmp_path}",
         )  # fmt: skip
         out, _ = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 1
-    assert {breach["rule"] for breach in json.loads(out)} == {"answers"}
+    assert {violation["rule"] for violation in json.loads(out)} == {"answers"}
 
 
 def test_the_name_of_the_platform_is_in_the_links():

@@ -13,10 +13,10 @@ from opilio.bus import Ack
 from opilio.contracts.codes import ErrorCode
 from opilio.contracts.collector import AnalyzeResult
 from opilio.crawler import AmqpLink, Failed, Found, Item, Skipped
-from opilio.crawler.conformance import RULES, Answer, Kit, Said, judge
-from opilio.crawler.simulator import Calm, Platform, SimulatedCrawler, Troubles
+from opilio.crawler.conformance import RULES, ConformanceCheck, CrawlerMessage, TaskAnswers, find_violations
+from opilio.crawler.simulator import NO_FAULTS, Faults, Platform, SimulatedCrawler
 from tests.collector.world import QUICK, running, until
-from tests.crawler.recording_link import Desk, a_message, a_task
+from tests.crawler.recording_link import RecordingLink, a_message, a_task
 
 
 def test_the_same_seed_brings_the_same_posts():
@@ -41,15 +41,15 @@ def test_posts_are_of_both_languages_with_comments_and_errors_of_every_code():
 
 
 async def test_troubles_of_every_kind():
-    troubles = Troubles(0.2, 0.1, 0.1, 0.1, 0.2, 0, 0)
-    desk = Desk()
-    crawler = SimulatedCrawler(Platform("tiktok"), desk, MemoryStore(), troubles=troubles, bucket="b")
+    troubles = Faults(0.2, 0.1, 0.1, 0.1, 0.2, 0, 0)
+    link = RecordingLink()
+    crawler = SimulatedCrawler(Platform("tiktok"), link, MemoryStore(), faults=troubles, bucket="b")
     for number in range(150):
         assert await crawler.handle(a_message(a_task(limit=10, job_id=f"p-brand-{number}"))) == Ack()
-    told = Counter(result["job_id"] for result in desk.results())
+    told = Counter(result["job_id"] for result in link.results())
     assert len(told) < 150  # the dead say nothing
     assert 2 in told.values()
-    codes = {result["error"]["code"] for result in desk.results() if not result["success"]}
+    codes = {result["error"]["code"] for result in link.results() if not result["success"]}
     assert codes & {"SEARCH_FAILED", "RATE_LIMITED", "TIMEOUT", "NETWORK_ERROR"}
     assert codes & {"BLOCKED", "AUTH_FAILED", "INVALID_KEYWORD", "RATE_LIMITED_PERMANENT"}
     assert "CRAWL_PARTIAL" in codes
@@ -66,8 +66,8 @@ async def analyze_everything(world, batches: list[dict]) -> None:
             job_id=f"{batch['job_id']}-analyze-batch-{batch['batch_index']}",
             platform=batch["platform"],
             task_type="analyze_result",
-            batch_size=batch["content_count"],
-            success_count=batch["content_count"],
+            batch_size=batch["content_count"] - batch.get("fetch_error_count", 0),
+            success_count=batch["content_count"] - batch.get("fetch_error_count", 0),
             error_count=0,
         )
         await world.bus.publish("collector.results", "analytics.result", msgspec.json.encode(done))
@@ -79,7 +79,7 @@ async def analyze_everything(world, batches: list[dict]) -> None:
 @pytest.mark.parametrize("kind", ["embedded", "real"])
 async def test_a_project_through_troubled_crawlers_ends(kind, request, database, tmp_path):
     quick = replace(QUICK, backoff=timedelta(seconds=0.1), task_timeout=timedelta(seconds=3))
-    troubles = Troubles(0.3, 0.1, 0.1, 0.1, 0.3, 0.1, 0.0)
+    troubles = Faults(0.3, 0.1, 0.1, 0.1, 0.3, 0.1, 0.0)
     async with running(kind, database, request, quick) as world:
         if kind == "real":
             server = request.getfixturevalue("s3")
@@ -91,7 +91,7 @@ async def test_a_project_through_troubled_crawlers_ends(kind, request, database,
             store, link = LocalStore(tmp_path), world.bus
         stop, batches = asyncio.Event(), []
         crawlers = [
-            SimulatedCrawler(Platform(name), link, store, troubles=troubles, bucket="opilio")
+            SimulatedCrawler(Platform(name), link, store, faults=troubles, bucket="opilio")
             for name in ("tiktok", "youtube")
         ]
         work = [asyncio.create_task(crawler.run(stop)) for crawler in crawlers]
@@ -116,9 +116,13 @@ async def test_a_project_through_troubled_crawlers_ends(kind, request, database,
 async def test_the_sdk_s_own_crawler_keeps_every_rule_of_the_kit(rabbitmq_url, request, database, tmp_path):
     async with running("real", database, request) as world:
         link, stop = await AmqpLink.connect(rabbitmq_url), asyncio.Event()
-        crawler = SimulatedCrawler(Platform("tiktok"), link, LocalStore(tmp_path), troubles=Calm, bucket="b")
+        crawler = SimulatedCrawler(
+            Platform("tiktok"), link, LocalStore(tmp_path), faults=NO_FAULTS, bucket="b"
+        )
         work = asyncio.create_task(crawler.run(stop))
-        breaches = await Kit(rabbitmq_url, "tiktok", store=LocalStore(tmp_path), patience=15).run("iphone")
+        violations = await ConformanceCheck(
+            rabbitmq_url, "tiktok", store=LocalStore(tmp_path), timeout_seconds=15
+        ).run("iphone")
         stop.set()
         await work
         await link.close()
@@ -127,20 +131,20 @@ async def test_the_sdk_s_own_crawler_keeps_every_rule_of_the_kit(rabbitmq_url, r
             return await world.bus.depth("crawler.tiktok.queue") == 0
 
         await until(emptied)
-    assert breaches == []
+    assert violations == []
 
 
-async def an_answer() -> Answer:
-    desk, store = Desk(), MemoryStore()
+async def an_answer() -> TaskAnswers:
+    link, store = RecordingLink(), MemoryStore()
     task = a_task(limit=30)
-    crawler = SimulatedCrawler(Platform("tiktok"), desk, store, troubles=Calm, bucket="b")
+    crawler = SimulatedCrawler(Platform("tiktok"), link, store, faults=NO_FAULTS, bucket="b")
     await crawler.handle(a_message(task))
-    kit = Kit("", "tiktok", store=store)
+    kit = ConformanceCheck("", "tiktok", store=store)
     said = {
-        "results": [Said(msgspec.json.encode(b), more["headers"] | MARKS) for _, k, b, more in desk.said if k.endswith("result")],
-        "events": [Said(msgspec.json.encode(b), more["headers"] | MARKS) for _, k, b, more in desk.said if k == "data.collected"],
+        "results": [CrawlerMessage(msgspec.json.encode(b), more["headers"] | MARKS) for _, k, b, more in link.published if k.endswith("result")],
+        "events": [CrawlerMessage(msgspec.json.encode(b), more["headers"] | MARKS) for _, k, b, more in link.published if k == "data.collected"],
     }  # fmt: skip
-    answer = Answer(task=task, **said)
+    answer = TaskAnswers(task=task, **said)
     for event in answer.events:
         await kit._fetch(answer, event)
     return answer
@@ -149,7 +153,7 @@ async def an_answer() -> Answer:
 MARKS = {"x-schema-version": 1, "x-trace-id": "t"}
 
 
-def changed(answer: Answer, change) -> Answer:
+def changed(answer: TaskAnswers, change) -> TaskAnswers:
     body = msgspec.json.decode(answer.results[0].body)
     change(body)
     answer.results[0].body = msgspec.json.encode(body)
@@ -182,9 +186,9 @@ BREAKS = {
 @pytest.mark.parametrize("rule", sorted(BREAKS))
 async def test_the_kit_names_the_rule_that_is_broken(rule):
     answer = await an_answer()
-    assert judge(answer) == []
+    assert find_violations(answer) == []
     BREAKS[rule](answer)
-    assert rule in {breach.rule for breach in judge(answer)}
+    assert rule in {violation.rule for violation in find_violations(answer)}
 
 
 def test_every_rule_of_the_kit_is_tested():

@@ -13,7 +13,7 @@ from opilio.adapters.buckets import Buckets
 from opilio.contracts.projects import ProjectInput
 from opilio.contracts.topology import RESULTS
 from opilio.crawler.search import Item
-from opilio.crawler.simulator import Calm, Platform, SimulatedCrawler, Troubles
+from opilio.crawler.simulator import NO_FAULTS, Faults, Platform, SimulatedCrawler
 from opilio.runtime.bootstrap import Opilio, open_bus
 from opilio.runtime.roles import analytics, collector, delivery
 
@@ -22,7 +22,7 @@ BUCKET = "crawl-data"
 
 @asynccontextmanager
 async def listening(
-    opilio: Opilio, *, troubles: Troubles = Calm, platforms: tuple[Any, ...] | None = None
+    opilio: Opilio, *, troubles: Faults = NO_FAULTS, platforms: tuple[Any, ...] | None = None
 ) -> AsyncIterator[None]:
     """Collector, analytics and delivery as `opilio up` runs them, beside simulated crawlers."""
     # The role counts for its process; here it starts again and again in one.
@@ -33,7 +33,7 @@ async def listening(
 
 @asynccontextmanager
 async def _at_work(
-    opilio: Opilio, troubles: Troubles, platforms: tuple[Any, ...] | None
+    opilio: Opilio, troubles: Faults, platforms: tuple[Any, ...] | None
 ) -> AsyncIterator[None]:
     stop = asyncio.Event()
     async with AsyncExitStack() as stack:
@@ -41,7 +41,7 @@ async def _at_work(
         store = Buckets(opilio.settings.blobs).store(BUCKET)
         chosen = platforms or tuple(Platform(name, 7) for name in opilio.settings.platforms)
         crawlers = [
-            SimulatedCrawler(platform, bus, store, troubles=troubles, bucket=BUCKET) for platform in chosen
+            SimulatedCrawler(platform, bus, store, faults=troubles, bucket=BUCKET) for platform in chosen
         ]
         roles = [role.serve(opilio, stop) for role in (collector, analytics, delivery)]
         work = [asyncio.create_task(part) for part in (*roles, *(crawler.run(stop) for crawler in crawlers))]
@@ -110,7 +110,7 @@ async def fill_projects(opilio: Opilio, webhook_url: str | None = None) -> None:
         by="operator:admin",
     )
     # Some searches are refused for good, and no time is lost with others.
-    async with listening(opilio, troubles=Troubles(0, 0.2, 0, 0, 0, 0, 0)):
+    async with listening(opilio, faults=Faults(0, 0.2, 0, 0, 0, 0, 0)):
         await one_dead_letter(opilio)
         await finished(opilio, "tea")
     await opilio.projects.create(

@@ -3,7 +3,7 @@
 from playwright.async_api import Page, expect
 
 from opilio.contracts.projects import ProjectInput
-from opilio.crawler.simulator import Troubles
+from opilio.crawler.simulator import Faults
 from opilio.runtime.bootstrap import Opilio
 from tests.dashboard.listening import fill_projects, finished, listening
 from tests.delivery.receiver import Receiver
@@ -101,7 +101,7 @@ async def test_a_retry_says_when_and_which(admin: Page, opilio: Opilio) -> None:
     await opilio.projects.create(
         ProjectInput(project_id="tea", brand_keywords=["tea"], platforms=["tiktok"]), by="test"
     )
-    async with listening(opilio, troubles=Troubles(1, 0, 0, 0, 0, 0, 0)):
+    async with listening(opilio, faults=Faults(1, 0, 0, 0, 0, 0, 0)):
         await admin.goto("/projects/tea")
         await expect(admin.locator("#tasks")).to_contain_text("attempt 2 of 3", timeout=30_000)
         await expect(admin.locator("#tasks [data-countdown]")).to_be_visible()

@@ -5,6 +5,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import obstore
+from obstore.exceptions import PermissionDeniedError, UnauthenticatedError
 from obstore.store import ObjectStore
 
 from opilio.adapters.blobs import open_bucket, open_store
@@ -14,6 +15,10 @@ _CHUNK = 1 << 20
 
 class Missing(Exception):
     """There is no such object, or no such bucket."""
+
+
+class Forbidden(Exception):
+    """Object storage refuses the object: no permission, or no such key where listing is not allowed."""
 
 
 class Buckets:
@@ -38,6 +43,10 @@ class Buckets:
             found = await obstore.get_async(self.store(bucket), key)
         except FileNotFoundError as error:
             raise Missing(f"{bucket}/{key} is not in object storage") from error
+        except (PermissionDeniedError, UnauthenticatedError) as error:
+            raise Forbidden(
+                f"object storage refuses {bucket}/{key} (403): there is no such key, or the AWS_… credentials may not read it"
+            ) from error
         async for chunk in found.stream(min_chunk_size=_CHUNK):
             yield bytes(chunk)
 

@@ -52,9 +52,10 @@ _OF_THE_BROKER = ("x-death", "x-delivery-count", "x-acquired-count")  # headers 
 class RabbitBus(Bus):
     """One connection, shared by publishers and consumers of a process."""
 
-    def __init__(self, url: str, topology: Topology) -> None:
+    def __init__(self, url: str, topology: Topology, *, declare: bool = True) -> None:
         self._url = url
         self._topology = topology
+        self._declare = declare  # False: uses what others declare
         self._opening = asyncio.Lock()
         self._connection: AbstractConnection | None = None
         self._publishing: AbstractChannel | None = None
@@ -77,7 +78,8 @@ class RabbitBus(Bus):
     async def _open(self) -> AbstractConnection:
         try:
             connection = await aio_pika.connect(self._url, timeout=_PATIENCE)
-            await Declaration(connection).declare(self._topology)
+            if self._declare:
+                await Declaration(connection).declare(self._topology)
         except _GONE as error:
             raise Unavailable(
                 f"RabbitMQ does not answer: {error!r}. Check OPILIO_AMQP_URL, and that the broker runs."
@@ -127,7 +129,15 @@ class RabbitBus(Bus):
     async def consume(
         self, queue: str, handler: Handler, *, prefetch: int = 1, delivery_limit: int | None = 20
     ) -> "RabbitConsumer":
-        consumer = RabbitConsumer(self, self._topology.queue(queue), handler, prefetch, delivery_limit)
+        return await self.consume_queue(
+            self._topology.queue(queue), handler, prefetch=prefetch, delivery_limit=delivery_limit
+        )
+
+    async def consume_queue(
+        self, queue: Queue, handler: Handler, *, prefetch: int = 1, delivery_limit: int | None = 20
+    ) -> "RabbitConsumer":
+        """As `consume`, also for a queue that the topology does not have."""
+        consumer = RabbitConsumer(self, queue, handler, prefetch, delivery_limit)
         self._consumers.append(consumer)
         await consumer.start()
         return consumer

@@ -15,8 +15,8 @@ from opilio.analytics.item import (
     comments_of,
     count,
     figures_of,
-    moment,
     parse_item,
+    parse_time,
     project_of,
     text_of,
 )
@@ -35,11 +35,12 @@ _ALERTING = frozenset(RISKS[2:])
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How a batch ended: its size, and how many of its items did well and badly."""
+    """How many items of a batch were to be analysed, succeeded and failed; and how many could not even be fetched."""
 
     size: int
     succeeded: int
     failed: int
+    fetch_errors: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def analyse_batch(
     for position, raw in enumerate(items):
         item, failure = parse_item(raw, context, position)
         if failure is not None:
-            rows.add_failure(failure, item)
+            rows.add_failure(failure, item, fetched=item is None)
         elif item is not None:
             work.append(_prepare(item, context))
     _analyse(work, pipeline, rows, now)
@@ -148,6 +149,7 @@ class _Rows:
         self._alerts: dict[tuple[str, str, str], dict[str, Any]] = {}
         self._errors: list[dict[str, Any]] = []
         self._codes: Counter[str] = Counter()
+        self._fetch_errors = 0
 
     def add_post(
         self,
@@ -172,7 +174,9 @@ class _Rows:
         if work.project_id and impact.risk in _ALERTING:
             self._alerts[work.project_id, work.platform, row["id"]] = _alert_row(work.project_id, row, impact)
 
-    def add_failure(self, failure: Failure, item: CollectedItem | None) -> None:
+    def add_failure(self, failure: Failure, item: CollectedItem | None, *, fetched: bool = True) -> None:
+        """`fetched` is False for an item that the crawler reports as failed: it was never to be analysed."""
+        self._fetch_errors += not fetched
         context = self._context
         project_id = project_of(item, context) if item else context.project_id
         platform = ((item.meta.platform if item else None) or context.platform or "unknown").lower()
@@ -214,8 +218,8 @@ class _Rows:
             "keyword_source": (meta.keyword_source if meta else None) or context.keyword,
             "keyword_role": _role(job_id),
             "brand_name": context.brand_name,
-            "crawled_at": moment(meta.crawled_at) if meta else None,
-            "published_at": moment(meta.published_at) if meta else None,
+            "crawled_at": parse_time(meta.crawled_at) if meta else None,
+            "published_at": parse_time(meta.published_at) if meta else None,
             "pipeline_version": meta.pipeline_version if meta else None,
             "permalink": meta.permalink if meta else None,
         }
@@ -225,7 +229,8 @@ class _Rows:
             row["processing_time_ms"] = round(milliseconds, 3)
 
     def finish(self, batch_size: int, seconds: float) -> BatchRows:
-        failed = sum(self._codes.values())
+        failed = sum(self._codes.values()) - self._fetch_errors
+        size = batch_size - self._fetch_errors
         return BatchRows(
             _encoded(
                 [
@@ -237,7 +242,7 @@ class _Rows:
             _encoded(list(self._comments.values())),
             _encoded(self._errors),
             _encoded(list(self._alerts.values())),
-            Counts(batch_size, batch_size - failed, failed),
+            Counts(size, size - failed, failed, self._fetch_errors),
             dict(self._codes),
             seconds,
         )
@@ -313,7 +318,7 @@ def _comment_row(
         "likes": count(comment.likes),
         "sentiment": sentiment.label if sentiment else None,
         "sentiment_score": sentiment.score if sentiment else None,
-        "commented_at": moment(comment.created_at),
+        "commented_at": parse_time(comment.created_at),
     }
 
 

@@ -1,9 +1,8 @@
-"""The body of a batch: decompressed while it streams in, never further than the limits, then cut into items."""
+"""Reads the body of a batch: decompressed while it streams, within limits, then split into items."""
 
 import json
 import zlib
 from collections.abc import AsyncIterable
-from typing import Any
 
 import msgspec
 import zstandard
@@ -14,16 +13,17 @@ MAX_BYTES = 64 << 20
 MAX_ITEMS = 10_000
 _ZSTD, _GZIP = b"\x28\xb5\x2f\xfd", b"\x1f\x8b"
 _PIECE = 1 << 20
+_ZSTD_PIECE = 2 << 10  # becomes 64 MiB at most: a block of 4 bytes may stand for 128 KiB
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class TooLarge(Unreadable):
-    """A body beyond the limits: the same tomorrow, so it is never tried again."""
+    """A body beyond the limits; never retried."""
 
 
-class _Sink:
-    """Takes what was decompressed, up to the limit."""
+class _LimitedBuffer:
+    """Collects decompressed bytes up to the limit."""
 
     def __init__(self, limit: int) -> None:
         self.data = bytearray()
@@ -37,13 +37,13 @@ class _Sink:
 
 
 class BodyReader:
-    """Fed with chunks; the compression is told by the first bytes, whatever the metadata says."""
+    """Reads chunks; the first bytes decide the compression, not the metadata."""
 
     def __init__(self, limit: int = MAX_BYTES) -> None:
-        self._sink = _Sink(limit)
+        self._buffer = _LimitedBuffer(limit)
         self._head = b""
         self._begun = False
-        self._zstd: zstandard.ZstdDecompressionWriter | None = None
+        self._zstd: zstandard.ZstdDecompressionObj | None = None
         self._gzip: zlib._Decompress | None = None
 
     def feed(self, chunk: bytes) -> None:
@@ -57,15 +57,15 @@ class BodyReader:
     def finish(self) -> bytes:
         if not self._begun:
             self._write(self._begin())
-        return bytes(self._sink.data)
+        stream = self._zstd or self._gzip
+        if stream is not None and not stream.eof:
+            raise Unreadable("truncated: the compressed stream does not end")
+        return bytes(self._buffer.data)
 
     def _begin(self) -> bytes:
         self._begun = True
         if self._head.startswith(_ZSTD):
-            sink: Any = self._sink
-            self._zstd = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_writer(
-                sink, closefd=False
-            )
+            self._zstd = _zstd_stream()
         elif self._head.startswith(_GZIP):
             self._gzip = zlib.decompressobj(wbits=31)
         return self._head
@@ -73,21 +73,36 @@ class BodyReader:
     def _write(self, chunk: bytes) -> None:
         try:
             if self._zstd is not None:
-                self._zstd.write(chunk)
+                self._write_zstd(chunk)
             elif self._gzip is not None:
                 self._write_gzip(chunk)
             else:
-                self._sink.write(chunk)
+                self._buffer.write(chunk)
         except (zstandard.ZstdError, zlib.error) as error:
             raise Unreadable(f"bad_compression: {error}") from error
+
+    def _write_zstd(self, chunk: bytes) -> None:
+        """In small pieces, because a piece is decompressed as a whole, however large it becomes."""
+        for at in range(0, len(chunk), _ZSTD_PIECE):
+            piece = chunk[at : at + _ZSTD_PIECE]
+            while piece:
+                assert self._zstd is not None
+                if self._zstd.eof:  # frames follow one another
+                    self._zstd = _zstd_stream()
+                self._buffer.write(self._zstd.decompress(piece))
+                piece = self._zstd.unused_data if self._zstd.eof else b""
 
     def _write_gzip(self, chunk: bytes) -> None:
         assert self._gzip is not None
         while chunk:
-            self._sink.write(self._gzip.decompress(chunk, _PIECE))
+            self._buffer.write(self._gzip.decompress(chunk, _PIECE))
             chunk = self._gzip.unconsumed_tail
-            if self._gzip.eof and self._gzip.unused_data:  # members of a gzip file follow one another
+            if self._gzip.eof and self._gzip.unused_data:  # a gzip file may have several members
                 chunk, self._gzip = self._gzip.unused_data, zlib.decompressobj(wbits=31)
+
+
+def _zstd_stream() -> "zstandard.ZstdDecompressionObj":  # a name of the type stubs alone
+    return zstandard.ZstdDecompressor(max_window_size=1 << 27).decompressobj()
 
 
 async def read_body(chunks: AsyncIterable[bytes], limit: int = MAX_BYTES) -> bytes:
@@ -98,7 +113,7 @@ async def read_body(chunks: AsyncIterable[bytes], limit: int = MAX_BYTES) -> byt
 
 
 def split_items(body: bytes, most: int = MAX_ITEMS) -> list[bytes]:
-    """The items of an array, of `{items: […]}`, or one object; each still undecoded, so that each can fail alone."""
+    """The items of an array, of `{items: […]}`, or one object; each undecoded, so that one bad item does not affect the others."""
     text = body.removeprefix(b"\xef\xbb\xbf").strip()
     if not text:
         raise Unreadable("empty: no body")
@@ -125,7 +140,7 @@ def _split(text: bytes) -> list[bytes]:
 
 
 def _split_tolerantly(text: bytes, error: Exception) -> list[bytes]:
-    """Half an emoji in one post (a lone surrogate, which JavaScript writes) must not cost its neighbours."""
+    """Accepts lone surrogates (half an emoji, as JavaScript writes it), so that the other items are kept."""
     try:
         whole = json.loads(text)
     except (ValueError, RecursionError):

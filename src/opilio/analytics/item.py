@@ -1,4 +1,4 @@
-"""One crawled post as it comes from a crawler, and as the stages want it."""
+"""Parses one crawled item into the input of the stages."""
 
 import hashlib
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ _COMMENT = msgspec.json.Decoder(ItemComment, strict=False)
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """An item without a post: the crawler failed at it, or it cannot be read."""
+    """An item that could not be fetched or read."""
 
     content_id: str
     code: str
@@ -36,10 +36,10 @@ def parse_item(
     """The item, the failure it reports, or both."""
     try:
         item = _ITEM.decode(raw)
-        _settle(item.meta)
+        _check_indexed(item.meta)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        stand_in = f"{context.job_id or 'item'}:{context.batch_index or 0}:{position}"
-        return None, Failure(stand_in, ErrorCode.PARSE_ERROR, str(error), {"position": position})
+        placeholder = f"{context.job_id or 'item'}:{context.batch_index or 0}:{position}"
+        return None, Failure(placeholder, ErrorCode.PARSE_ERROR, str(error), {"position": position})
     meta = item.meta
     if (meta.fetch_status or "success").lower() != "error":
         return item, None
@@ -48,8 +48,8 @@ def parse_item(
     return item, Failure(str(meta.id), code, message, meta.error_details)
 
 
-def _settle(meta: ItemMeta) -> None:
-    """What rows are found by must be of a kind that the database can keep and an index can hold."""
+def _check_indexed(meta: ItemMeta) -> None:
+    """Checks that indexed fields can be stored."""
     meta.id = str(meta.id).strip()
     if not meta.id:
         raise ValueError("meta.id is empty")
@@ -60,7 +60,7 @@ def _settle(meta: ItemMeta) -> None:
 
 
 def comments_of(item: CollectedItem) -> list[ItemComment]:
-    """The comments that can be read and say something."""
+    """The readable comments with text."""
     comments: list[ItemComment] = []
     for raw in item.comments[:MAX_COMMENTS]:
         try:
@@ -73,7 +73,7 @@ def comments_of(item: CollectedItem) -> list[ItemComment]:
 
 
 def text_of(item: CollectedItem) -> str:
-    """What the author says: the caption, then the spoken words."""
+    """The caption, then the transcript."""
     parts = (item.content.text, item.content.transcription)
     return "\n".join(part for part in parts if part)
 
@@ -85,8 +85,8 @@ def project_of(item: CollectedItem, context: BatchContext) -> str | None:
 
 
 def figures_of(item: CollectedItem, platform: str, now: datetime) -> Figures:
-    published = moment(item.meta.published_at)
-    seen = moment(item.meta.crawled_at) or now
+    published = parse_time(item.meta.published_at)
+    seen = parse_time(item.meta.crawled_at) or now
     counts, author = item.interaction, item.author
     return Figures(
         platform=platform,
@@ -101,12 +101,12 @@ def figures_of(item: CollectedItem, platform: str, now: datetime) -> Figures:
     )
 
 
-def moment(value: Any) -> datetime | None:
-    """A time as crawlers write it: ISO 8601, or seconds or milliseconds since 1970; None where it is neither."""
+def parse_time(value: Any) -> datetime | None:
+    """Parses ISO 8601, or seconds or milliseconds since 1970; else None."""
     try:
         if isinstance(value, str) and value:
             found = datetime.fromisoformat(value.strip())
-            # Python takes offsets of up to a day, PostgreSQL does not.
+            # Normalised, because PostgreSQL accepts fewer offsets than Python.
             return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)
@@ -116,12 +116,12 @@ def moment(value: Any) -> datetime | None:
 
 
 def count(value: int | None) -> int:
-    """A figure that a crawler counted, within what the database can hold."""
+    """A count, limited to the range of the database."""
     return min(max(value or 0, 0), 2**62)
 
 
 def comment_id(comment: ItemComment) -> str:
-    """The platform's own, or a digest of author and text where there is none that could be used."""
+    """The platform's id, or a digest of author and text without a usable one."""
     own = "" if comment.id is None else str(comment.id)
     if own and is_storable(own):
         return own

@@ -1,4 +1,4 @@
-"""The three forms of a message that brings posts, told apart by their shape."""
+"""The three formats of a message with posts, detected by their fields."""
 
 import hashlib
 import re
@@ -11,24 +11,26 @@ from opilio.contracts.collector import LegacyMessage
 from opilio.project_id import extract_project_id
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*")
-LONGEST_ID = 512  # bytes; what the database's indexes can hold, three at once
+LONGEST_ID = 512  # bytes; an index entry holds three of them
 _LONGEST_KEY = 1000
 _Number = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 Format = Literal["event", "legacy", "inline"]
 
 
 class Unreadable(Exception):
-    """A message or a batch that no retry will make readable; the text is its reason."""
+    """A message or batch that cannot be read; the text is the reason."""
 
 
 class _Payload(msgspec.Struct, kw_only=True):
-    """Of the contract's `CollectedBatch` only the path is indispensable: crawlers are written by others."""
+    """`CollectedBatch` with only the path required, because crawlers are written by others."""
 
-    minio_path: str
+    minio_path: Any = None
     project_id: str | None = None
     job_id: str | None = None
     batch_index: _Number | None = None
     content_count: _Number | None = None
+    fetch_error_count: _Number = 0
+    crawl_id: str | None = None
     platform: str | None = None
     task_type: str | None = None
     keyword: str | None = None
@@ -54,13 +56,15 @@ class BlobRef:
 
 @dataclass(frozen=True, slots=True)
 class BatchContext:
-    """What all items of a batch have in common; an item that says otherwise of itself is believed."""
+    """What the items of a batch have in common; an item's own values come first."""
 
     project_id: str | None = None
     job_id: str | None = None
     platform: str = ""
     batch_index: int | None = None
     content_count: int | None = None
+    fetch_error_count: int = 0
+    crawl_id: str | None = None
     task_type: str | None = None
     keyword: str | None = None
     brand_name: str | None = None
@@ -68,35 +72,57 @@ class BatchContext:
 
 @dataclass(frozen=True, slots=True)
 class Inbound:
-    """A message that was understood: its form, and either where its items lie or the item itself."""
+    """A message that was read: its format, and the location of its items or the item itself."""
 
     format: Format
     event_id: str
     context: BatchContext
     blob: BlobRef | None = None
     item: bytes | None = None
+    path: str = ""  # as the event names it
+    fault: str | None = None  # why the event cannot be followed, though it says whose batch it is
+    trace_id: str | None = None
 
     @property
     def batch_key(self) -> str:
-        """The batch itself, whatever event speaks of it."""
+        """Identifies the batch, whichever event announces it."""
         context = self.context
         if self.format != "event":
             return f"{self.format}/{self.event_id}"
-        key = f"{context.platform}/{context.job_id or ''}/{context.batch_index}/{self.blob}"
+        key = f"{context.platform}/{context.job_id or ''}/{context.batch_index}/{self.blob or self.path}"
         return key if len(key.encode()) <= _LONGEST_KEY else hashlib.sha256(key.encode()).hexdigest()
+
+    @property
+    def batch_name(self) -> str:
+        """The number of the batch, or a digest of its path where the event has none."""
+        if self.context.batch_index is not None:
+            return str(self.context.batch_index)
+        return hashlib.sha256(self.path.encode("utf-8", "replace")).hexdigest()[:12]
+
+    @property
+    def owed(self) -> int:
+        """How many items the collector expects to be analysed, as far as the event says."""
+        return max((self.context.content_count or 0) - self.context.fetch_error_count, 0)
 
 
 def read_message(body: bytes) -> Inbound:
     inbound = _read(body)
     context = inbound.context
-    for value in (inbound.event_id, context.project_id, context.job_id, context.platform, context.task_type):
+    for value in (
+        inbound.event_id,
+        context.project_id,
+        context.job_id,
+        context.platform,
+        context.task_type,
+        context.crawl_id,
+    ):
         if value and not is_storable(value):
             raise Unreadable(f"bad_field: {value[:40]!r}… is too long or contains U+0000")
     return inbound
 
 
 def is_storable(name: str) -> bool:
-    """Whether rows can be found by it."""
+    """Whether it can be stored in an index."""
     return len(name.encode("utf-8", "replace")) <= LONGEST_ID and "\x00" not in name
 
 
@@ -113,12 +139,14 @@ def _read(body: bytes) -> Inbound:
     raise Unreadable("unknown_format: neither payload.minio_path, data_ref nor meta")
 
 
-def parse_path(path: str) -> BlobRef:
+def parse_path(path: Any) -> BlobRef:
     """`bucket/key`, with or without a scheme."""
+    if not isinstance(path, str):
+        raise Unreadable(f"bad_path: {path!r} is not a text")
     bucket, _, key = path.split("://", 1)[-1].lstrip("/").partition("/")
-    # A bucket may be a folder or a part of a host's name, so it is held to what buckets may be called.
+    # A bucket becomes a folder or part of a host name, so its characters are restricted.
     if not _BUCKET.fullmatch(bucket) or not key or {".", "..", ""} & set(key.split("/")):
-        raise Unreadable(f"bad_path: {path[:200]!r} is no bucket/key")
+        raise Unreadable(f"bad_path: {path[:200]!r} is not bucket/key")
     return BlobRef(bucket, key)
 
 
@@ -147,11 +175,18 @@ def _event(event: _Event, digest: str) -> Inbound:
         platform=_platform(payload),
         batch_index=payload.batch_index,
         content_count=payload.content_count,
+        fetch_error_count=payload.fetch_error_count,
+        crawl_id=payload.crawl_id,
         task_type=payload.task_type,
         keyword=payload.keyword,
         brand_name=payload.brand_name,
     )
-    return Inbound("event", event.event_id or digest, context, parse_path(payload.minio_path))
+    path = payload.minio_path if isinstance(payload.minio_path, str) else repr(payload.minio_path)
+    try:
+        blob, fault = parse_path(path), None
+    except Unreadable as unreadable:  # its batch is lost, but its project must finish
+        blob, fault = None, str(unreadable)
+    return Inbound("event", event.event_id or digest, context, blob, path=path[:_LONGEST_KEY], fault=fault)
 
 
 def _legacy(message: LegacyMessage, digest: str) -> Inbound:
@@ -175,5 +210,10 @@ def _project(project_id: str | None, job_id: str | None) -> str | None:
 
 
 def _platform(payload: _Payload) -> str:
-    """Named by the event, or by the first folder of the key."""
-    return (payload.platform or parse_path(payload.minio_path).key.split("/")[0]).lower()
+    """From the event, or the first folder of the key."""
+    if payload.platform:
+        return payload.platform.lower()
+    try:
+        return parse_path(payload.minio_path).key.split("/")[0].lower()
+    except Unreadable:
+        return ""

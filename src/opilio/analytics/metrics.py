@@ -1,4 +1,4 @@
-"""What the analytics role tells Prometheus."""
+"""Prometheus metrics of the analytics role."""
 
 from collections import deque
 
@@ -7,14 +7,14 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from opilio.analytics.processing import Done, Outcome
 from opilio.contracts.codes import ErrorCode, category_of
 
-# The rates are of the last items, not of all since the start: an alert must see what happens now.
+# Rates cover recent batches, so that an alert reacts to the present.
 _WINDOW = 200
 _OUR_CODES = frozenset(map(str, ErrorCode))
 _DURATIONS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 1, 2.5, 5, 10, 30)
 
 
 class AnalyticsMetrics:
-    """Counts outcomes; one for each process."""
+    """Counts outcomes; one instance per process."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._received = Counter(
@@ -29,7 +29,7 @@ class AnalyticsMetrics:
             ["platform", "error_code", "error_category"],
             registry=registry,
         )
-        self._success = _gauge("success_rate", "Share of recent items that did well.", registry)
+        self._success = _gauge("success_rate", "Share of recent items that succeeded.", registry)
         self._error = _gauge("error_rate", "Share of recent items that failed.", registry)
         self._whole = Histogram(
             "event_processing_duration",
@@ -56,14 +56,14 @@ class AnalyticsMetrics:
         if outcome.rows is None:
             return
         counts = outcome.rows.counts
-        self._processed.labels(platform).inc(counts.size)
+        self._processed.labels(platform).inc(counts.size + counts.fetch_errors)
         for code, count in outcome.rows.errors_by_code.items():
-            # Crawlers may send any code; each label is a time series, so only ours have their own.
+            # Crawlers may send any code; only known codes become labels, which bounds the time series.
             known = code if code in _OUR_CODES else "OTHER"
             self._errors.labels(platform, known, category_of(code)).inc(count)
         self._whole.labels(platform).observe(outcome.seconds)
         self._fetch.labels(platform).observe(outcome.fetch_seconds)
-        self._rate(platform, counts.succeeded, counts.failed)
+        self._rate(platform, counts.succeeded, counts.failed + counts.fetch_errors)
 
     def _rate(self, platform: str, succeeded: int, failed: int) -> None:
         recent = self._recent.setdefault(platform, deque(maxlen=_WINDOW))
@@ -75,5 +75,5 @@ class AnalyticsMetrics:
 
 
 def _gauge(name: str, meaning: str, registry: CollectorRegistry) -> Gauge:
-    """Where processes share a folder of figures, the newest word counts."""
+    """With several processes the most recent value is exposed."""
     return Gauge(name, meaning, ["platform"], registry=registry, multiprocess_mode="mostrecent")

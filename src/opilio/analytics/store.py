@@ -1,4 +1,4 @@
-"""Puts the rows of a batch into the database: one transaction, once."""
+"""Stores the rows of a batch in one transaction, once."""
 
 from datetime import datetime
 
@@ -16,7 +16,7 @@ sql = load_queries("opilio.analytics")
 
 
 class BatchStore:
-    """Rows, alerts and the message to the collector become visible together, or not at all."""
+    """Rows, alerts and the `analyze_result` are committed together."""
 
     def __init__(self, database: Database, *, exchange: str = RESULTS) -> None:
         self._db = database
@@ -26,36 +26,40 @@ class BatchStore:
             for table in ("post_analytics", "post_comments", "crawl_errors")
         ]
 
-    async def is_done(self, inbound: Inbound) -> bool:
-        """Asked first, so that a batch that comes again is not even fetched."""
+    async def is_other_batch(self, inbound: Inbound) -> bool:
+        """Whether the event was stored with another batch, so that this one need not be fetched."""
         return bool(
-            await self._db.value(sql.batch_is_done, batch_key=inbound.batch_key, event_id=inbound.event_id)
+            await self._db.value(
+                sql.event_has_other_batch, batch_key=inbound.batch_key, event_id=inbound.event_id
+            )
         )
 
-    async def store(self, inbound: Inbound, rows: BatchRows, now: datetime) -> bool:
-        """Stores a batch; False where it was stored before."""
+    async def is_done(self, inbound: Inbound, digest: str) -> bool:
+        """Whether the batch was stored with this content, so that it need not be analysed."""
+        return bool(await self._db.value(sql.batch_is_done, batch_key=inbound.batch_key, digest=digest))
+
+    async def store(self, inbound: Inbound, rows: BatchRows, now: datetime, digest: str = "") -> bool:
+        """Stores a batch and reports it; returns False if it was stored with this content before."""
 
         async def work(session: Session) -> bool:
-            fresh = await self._claim(session, inbound, rows.counts, now)
-            if fresh is None:
+            if not await self._claim(session, inbound, rows.counts, now, digest=digest):
                 return False
             await self._write(session, rows, now)
-            if fresh:
-                await self._announce(session, inbound, rows.counts, now)
+            await self._announce(session, inbound, rows.counts, now)
             return True
 
         return await self._db.transact(work)
 
     async def give_up(self, inbound: Inbound, now: datetime) -> bool:
-        """Counts all posts of a batch that cannot be read as errors, so that its project can finish."""
+        """Reports all items of an unreadable batch as errors, so that its project can finish."""
 
         async def work(session: Session) -> bool:
-            lost = inbound.context.content_count or 0
-            counts = Counts(lost, 0, lost)
-            fresh = await self._claim(session, inbound, counts, now, status="failed")
-            if fresh:
-                await self._announce(session, inbound, counts, now)
-            return bool(fresh)
+            counts = Counts(inbound.owed, 0, inbound.owed, inbound.context.fetch_error_count)
+            claimed = await self._claim(session, inbound, counts, now, status="failed")
+            if claimed:
+                known = inbound.context.content_count is not None
+                await self._announce(session, inbound, counts, now, size_known=known)
+            return claimed
 
         return await self._db.transact(work)
 
@@ -64,17 +68,24 @@ class BatchStore:
             await partitions.prepare(now, ahead=2)
 
     async def forget(self, before: datetime) -> int:
-        """Drops the months that ended before a time; answers how many partitions went."""
+        """Drops the months that ended before a time; returns the number of partitions."""
         dropped = [len(await partitions.drop_before(before)) for partitions in self._months]
         await self._db.execute(sql.delete_old_identities, before=before)
         await self._db.execute(sql.delete_old_batches, before=before)
         return sum(dropped)
 
     async def _claim(
-        self, session: Session, inbound: Inbound, counts: Counts, now: datetime, *, status: str = "done"
-    ) -> bool | None:
-        """True for a new batch, False for one that had failed, None for one that is done."""
-        fresh: bool | None = await session.value(
+        self,
+        session: Session,
+        inbound: Inbound,
+        counts: Counts,
+        now: datetime,
+        *,
+        status: str = "done",
+        digest: str = "",
+    ) -> bool:
+        """Whether the batch is new, or has other content than before, or failed before."""
+        claimed = await session.value(
             sql.claim_batch,
             batch_key=inbound.batch_key,
             event_id=inbound.event_id,
@@ -83,9 +94,11 @@ class BatchStore:
             status=status,
             success_count=counts.succeeded,
             error_count=counts.failed,
+            fetch_error_count=counts.fetch_errors,
+            digest=digest,
             now=now,
         )
-        return fresh
+        return claimed is not None
 
     async def _write(self, session: Session, rows: BatchRows, now: datetime) -> None:
         await session.execute(sql.claim_identities, identities=msgspec.Raw(rows.identities), now=now)
@@ -99,12 +112,14 @@ class BatchStore:
                 sql.raise_alerts, alerts=msgspec.Raw(rows.alerts), type=ALERT_RAISED, now=now
             )
 
-    async def _announce(self, session: Session, inbound: Inbound, counts: Counts, now: datetime) -> None:
-        """Only for batches of a project: a dry run has nobody who counts."""
+    async def _announce(
+        self, session: Session, inbound: Inbound, counts: Counts, now: datetime, *, size_known: bool = True
+    ) -> None:
+        """Sends `analyze_result` for a batch of a project; a dry run has no counters."""
         context = inbound.context
         if inbound.format != "event" or not context.project_id:
             return
-        job_id = f"{context.job_id}-analyze-batch-{context.batch_index or 0}"
+        job_id = f"{context.job_id}-analyze-batch-{inbound.batch_name}"
         result = AnalyzeResult(
             project_id=context.project_id,
             job_id=job_id,
@@ -112,6 +127,9 @@ class BatchStore:
             success_count=counts.succeeded,
             error_count=counts.failed,
             platform=context.platform,
+            fetch_error_count=counts.fetch_errors,
+            crawl_id=context.crawl_id or msgspec.UNSET,
+            size_known=msgspec.UNSET if size_known else False,
         )
         await session.execute(
             sql.announce_result,
@@ -122,4 +140,5 @@ class BatchStore:
             exchange=self._exchange,
             routing_key=ANALYTICS_RESULT,
             job_id=job_id,
+            headers={"x-trace-id": inbound.trace_id} if inbound.trace_id else None,
         )

@@ -1,4 +1,4 @@
-"""`opilio crawler`: simulated platforms, and a check of crawlers written by others."""
+"""`opilio crawler`: simulated platforms, and conformance checks of crawlers."""
 
 import asyncio
 import signal
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opilio.cli.context import open_database, run_async, settings
-from opilio.cli.extras import is_installed
 from opilio.cli.output import Json, JsonLines, note, print_json, print_table
 
 if TYPE_CHECKING:
@@ -17,26 +16,31 @@ if TYPE_CHECKING:
     from opilio.contracts.collector import CrawlerResult, CrawlTask
 
 app = typer.Typer(
-    no_args_is_help=True, help="Crawlers of platforms: simulated ones, and checks of real ones."
+    no_args_is_help=True, help="Simulate crawlers, and check that a crawler follows the contract."
 )
 Amqp = Annotated[
     str | None,
-    typer.Option("--amqp-url", envvar="OPILIO_AMQP_URL", help="RabbitMQ; the embedded bus without it."),
+    typer.Option(
+        "--amqp-url", envvar="OPILIO_AMQP_URL", help="RabbitMQ; without it the embedded bus is used."
+    ),
 ]
 
 
 @app.command()
 def simulate(
     platform: Annotated[
-        list[str] | None, typer.Option(help="tiktok, youtube; may stand several times.")
+        list[str] | None,
+        typer.Option(
+            help="A platform to simulate; repeat the option for several. Default: tiktok and youtube."
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed brings the same posts and the same troubles.")] = 7,
-    calm: Annotated[bool, typer.Option("--calm", help="No failures, no delays, no repetitions.")] = False,
-    at_once: Annotated[int, typer.Option(min=1, max=100, help="Tasks crawled at once.")] = 4,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same posts and the same faults.")] = 7,
+    calm: Annotated[bool, typer.Option("--calm", help="No faults, delays or repeated results.")] = False,
+    at_once: Annotated[int, typer.Option(min=1, max=100, help="Tasks crawled concurrently.")] = 4,
     amqp_url: Amqp = None,
     as_json: JsonLines = False,
 ) -> None:
-    """Answer tasks with seeded posts, as a platform's crawler would, until Ctrl-C."""
+    """Answer tasks with generated posts, as a real crawler would, until Ctrl-C."""
     run_async(_simulate(platform or ["tiktok", "youtube"], seed, calm, at_once, amqp_url, as_json))
 
 
@@ -44,14 +48,14 @@ async def _simulate(
     platforms: list[str], seed: int, calm: bool, at_once: int, amqp_url: str | None, as_json: bool
 ) -> None:
     from opilio.adapters.buckets import Buckets
-    from opilio.crawler.simulator import Calm, Platform, SimulatedCrawler, Troubles
+    from opilio.crawler.simulator import NO_FAULTS, Faults, Platform, SimulatedCrawler
 
-    class Telling(SimulatedCrawler):
-        """Says what it does, beside doing it."""
+    class PrintingCrawler(SimulatedCrawler):
+        """Prints each result."""
 
         async def crawl(self, task: "CrawlTask") -> "CrawlerResult":
             result = await super().crawl(task)
-            _say(task, result, as_json)
+            _print_result(task, result, as_json)
             return result
 
     stop = asyncio.Event()
@@ -63,11 +67,11 @@ async def _simulate(
         store: ObjectStore = Buckets(current.blobs).store(_bucket(current.blobs))
         note(f"simulating {', '.join(platforms)} with seed {seed}; Ctrl-C ends it")
         crawlers = [
-            Telling(
+            PrintingCrawler(
                 Platform(name, seed),
                 link,
                 store,
-                troubles=Calm if calm else Troubles(),
+                faults=NO_FAULTS if calm else Faults(),
                 bucket=_bucket(current.blobs),
                 at_once=at_once,
             )
@@ -77,7 +81,7 @@ async def _simulate(
 
 
 async def _link(stack: AsyncExitStack, amqp_url: str | None, platforms: list[str]) -> Any:
-    """RabbitMQ where there is one; else the tables of the embedded instance, found by its data directory."""
+    """RabbitMQ if it is configured, else the embedded bus of the data directory."""
     if amqp_url is not None:
         from opilio.crawler import AmqpLink
 
@@ -94,23 +98,23 @@ async def _link(stack: AsyncExitStack, amqp_url: str | None, platforms: list[str
 
 
 def _bucket(blobs_url: str) -> str:
-    """The first part of a batch's path; a local store is one bucket, and takes any name."""
+    """The bucket in the path of a batch; a local store accepts any name."""
     from urllib.parse import urlsplit
 
     parts = urlsplit(blobs_url)
     return parts.netloc if parts.scheme == "s3" else "crawl-data"
 
 
-def _say(task: "CrawlTask", result: "CrawlerResult", as_json: bool) -> None:
-    told = {
+def _print_result(task: "CrawlTask", result: "CrawlerResult", as_json: bool) -> None:
+    line = {
         "platform": task.platform,
         "job_id": task.job_id,
         "attempt": task.attempt,
         "success": result.success,
     }
-    told |= {"stats": result.stats, "error": result.error}
+    line |= {"stats": result.stats, "error": result.error}
     if as_json:
-        print_json(told)
+        print_json(line)
         return
     assert result.stats is not None
     outcome = (
@@ -127,11 +131,15 @@ def check(
     amqp_url: Annotated[
         str,
         typer.Option(
-            "--amqp-url", envvar="OPILIO_AMQP_URL", help="The broker that the crawler is connected to."
+            "--amqp-url",
+            envvar="OPILIO_AMQP_URL",
+            help="The RabbitMQ server that the crawler is connected to.",
         ),
     ],
     keyword: Annotated[str, typer.Option(help="A keyword that the platform has posts for.")] = "iphone",
-    patience: Annotated[float, typer.Option(min=1, help="Seconds to wait for each answer.")] = 120,
+    timeout: Annotated[
+        float, typer.Option("--timeout", "--patience", min=1, help="Seconds to wait for each answer.")
+    ] = 120,
     blobs_url: Annotated[
         str | None,
         typer.Option(
@@ -142,24 +150,25 @@ def check(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Send tasks to a running crawler and name every rule of the contract that it breaks."""
+    """Send tasks to a running crawler and list every rule of the contract that it breaks."""
     from opilio.adapters.buckets import Buckets
-    from opilio.crawler.conformance import Kit
+    from opilio.crawler.conformance import ConformanceCheck
 
-    if blobs_url is None and not is_installed("server"):
-        raise typer.BadParameter("--blobs-url, or OPILIO_BLOBS_URL, says where the crawler puts its batches")
+    if blobs_url is None:
+        raise typer.BadParameter(
+            "say where the crawler puts its batches: --blobs-url or OPILIO_BLOBS_URL, for example s3://bucket?endpoint=…"
+        )
 
     async def work() -> Any:
-        blobs = blobs_url or settings().blobs
-        store = Buckets(blobs).store(_bucket(blobs))
-        return await Kit(amqp_url, platform, store=store, patience=patience).run(keyword)
+        store = Buckets(blobs_url).store(_bucket(blobs_url))
+        return await ConformanceCheck(amqp_url, platform, store=store, timeout_seconds=timeout).run(keyword)
 
-    breaches = run_async(work())
+    violations = run_async(work())
     if as_json:
-        print_json(breaches)
+        print_json(violations)
     else:
         print_table(
-            ("rule", "task", "what"), [(b.rule, b.task, b.what) for b in breaches], "every rule is kept"
+            ("rule", "task", "what"), [(v.rule, v.task, v.what) for v in violations], "all rules are followed"
         )
-    if breaches:
+    if violations:
         raise typer.Exit(1)

@@ -1,7 +1,8 @@
-"""`opilio projects`: keywords to listen for, and how far their crawl is."""
+"""`opilio projects`: keyword projects and their progress."""
 
 import asyncio
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,9 +12,9 @@ from opilio.cli.context import actor, open_opilio_for_cli, run_async
 from opilio.cli.output import Cursor, Json, JsonLines, Limit, note, print_json, print_page, print_table, show
 
 if TYPE_CHECKING:
-    from opilio.contracts.projects import Progress, Project, ProjectInput
+    from opilio.contracts.projects import DryRun, Progress, Project, ProjectInput
 
-app = typer.Typer(no_args_is_help=True, help="Keyword projects: what is listened for, and how far it is.")
+app = typer.Typer(no_args_is_help=True, help="Create and follow keyword projects.")
 _COLUMNS = ("project_id", "brand_name", "status", "created_at", "finished_at")
 _TASK_COLUMNS = ("job_id", "platform", "keyword", "status", "attempt", "successful", "failed", "error_code")
 _PACE = 0.5
@@ -71,6 +72,95 @@ def show_(project_id: str, as_json: Json = False) -> None:
         note(f"warning: {warning.platform} {warning.job_id}: {warning.message}".replace("  ", " "))
 
 
+@app.command("close")
+def close_(project_id: str, as_json: Json = False) -> None:
+    """Close a project whose analysis does not end: items that were not analysed count as errors."""
+
+    async def work() -> int:
+        async with open_opilio_for_cli() as opilio:
+            return await opilio.projects.close_project(project_id, by=actor())
+
+    added = run_async(work())
+    show(
+        {"project_id": project_id, "analyze_errors_added": added},
+        as_json,
+        lambda: print(f"{project_id} is done; {added} items were not analysed and count as errors"),
+    )
+
+
+@app.command()
+def reconcile(
+    project_id: Annotated[
+        str | None, typer.Argument(help="A project; all that are not done without it.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Recount projects from their recorded tasks and batches, and show what differed."""
+
+    async def work() -> Any:
+        async with open_opilio_for_cli() as opilio:
+            return await opilio.projects.reconcile(project_id)
+
+    differences = run_async(work())
+    if as_json:
+        print_json(differences)
+        return
+    rows = [(d.project_id, d.where, d.field, "-" if d.was is None else d.was, d.now) for d in differences]
+    print_table(("project", "where", "field", "was", "is now"), rows, "nothing differed")
+
+
+@app.command("dry-run")
+def dry_run(
+    keywords: Annotated[list[str], typer.Argument(help="Keywords to search for.")],
+    limit: Annotated[int, typer.Option(min=1, max=100, help="Items for each platform.")] = 10,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for the crawlers.")] = 300,
+    as_json: Json = False,
+) -> None:
+    """Search keywords on every platform without a project, and show what is found."""
+
+    async def work() -> "DryRun":
+        async with open_opilio_for_cli() as opilio:
+            job_id = await opilio.projects.dry_run(keywords, limit=limit, by=actor())
+            note(f"dry run {job_id}; waiting for the crawlers")
+            found = await opilio.project_insights.dry_run(job_id)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    while not found.done:
+                        await asyncio.sleep(_PACE)
+                        found = await opilio.project_insights.dry_run(job_id)
+            return found
+
+    found = run_async(work())
+    show(found, as_json, lambda: _print_dry_run(found))
+    if not found.done:
+        raise typer.Exit(1)
+
+
+def _print_dry_run(found: "DryRun") -> None:
+    print_table(
+        ("platform", "status", "found", "fetched", "failed", "error"),
+        [
+            (
+                t.platform,
+                t.status,
+                "-" if t.total_found is None else t.total_found,
+                t.successful,
+                t.failed,
+                t.error_code or "",
+            )
+            for t in found.tasks
+        ],
+    )
+    print_table(
+        ("platform", "id", "views", "author", "text"),
+        [
+            (i.platform, i.id, i.view_count, i.author_name or "", (i.content_text or i.error_code or "")[:80])
+            for i in found.items
+        ],
+        "no items",
+    )
+
+
 @app.command()
 def watch(project_id: str, as_json: JsonLines = False) -> None:
     """Watch a project until it is done: two bars, crawl and analysis."""
@@ -83,7 +173,7 @@ def watch(project_id: str, as_json: JsonLines = False) -> None:
 
 
 async def _stream(projects: Any, project_id: str) -> None:
-    """A JSON line for each state that differs from the one before."""
+    """A JSON line for each changed state."""
     last: Progress | None = None
     while True:
         progress = await _progress(projects, project_id)
@@ -104,21 +194,21 @@ async def _bars(projects: Any, project_id: str) -> None:
         TextColumn("{task.description:<8}"),
         BarColumn(),
         TaskProgressColumn(),
-        TextColumn("{task.fields[told]}"),
+        TextColumn("{task.fields[text]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as bars:
-        crawl = bars.add_task("crawl", total=100, told="")
-        analyze = bars.add_task("analyze", total=100, told="")
+        crawl = bars.add_task("crawl", total=100, text="")
+        analyze = bars.add_task("analyze", total=100, text="")
         while True:
             progress = await _progress(projects, project_id)
             tasks, items, batch = progress.crawl.tasks, progress.crawl.items, progress.analyze
-            told = f"{tasks.done + tasks.errors}/{tasks.total} tasks, {items.actual} items, {tasks.errors} failed"
-            bars.update(crawl, completed=items.percent, told=told)
+            crawl_text = f"{tasks.done + tasks.errors}/{tasks.total} tasks, {items.actual} items, {tasks.errors} failed"
+            bars.update(crawl, completed=items.percent, text=crawl_text)
             bars.update(
                 analyze,
                 completed=batch.percent if batch.total else 0,
-                told=f"{batch.done}/{batch.total} items, {batch.errors} failed",
+                text=f"{batch.done}/{batch.total} items, {batch.errors} failed",
             )
             if progress.status == "DONE":
                 bars.update(crawl, completed=100)
@@ -131,7 +221,7 @@ async def _bars(projects: Any, project_id: str) -> None:
 async def _progress(projects: Any, project_id: str) -> "Progress":
     from datetime import UTC, datetime
 
-    from opilio.collector.tally import progress
+    from opilio.collector.completion import progress
 
     return progress(project_id, await projects.state(project_id), datetime.now(UTC))
 
@@ -166,4 +256,4 @@ def _read(file: Path) -> "ProjectInput":
     except OSError as error:
         raise OpilioError(f"{file} cannot be read: {error.strerror}") from None
     except msgspec.DecodeError as error:
-        raise OpilioError(f"{file} is no project: {error}") from None
+        raise OpilioError(f"{file} is not a project: {error}") from None

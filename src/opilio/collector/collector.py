@@ -1,40 +1,37 @@
-"""The collector, assembled: what its role runs, and what the API and the command line ask of it."""
+"""Assembles the collector: its consumers and background loops."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, TypeAlias
-
-import structlog
+from collections.abc import Callable
 
 from opilio.adapters.postgres import Database
-from opilio.bus import Bus
+from opilio.bus import Bus, Consumer
+from opilio.collector.bounded_consumer import BoundedConsumer
 from opilio.collector.config import Config
 from opilio.collector.dispatch import Dispatch
 from opilio.collector.intake import Intake
-from opilio.collector.progress_reports import Report, Telling
+from opilio.collector.progress_reports import ProgressReporter, Report
 from opilio.collector.projects import Projects
-from opilio.collector.retention import Forgetting
+from opilio.collector.retention import ProjectRetention
 from opilio.collector.send_tasks import CHANNEL, Sender
+from opilio.collector.stalled_analysis import StalledAnalysis
+from opilio.collector.state.heal import Heal
 from opilio.collector.state.postgres import PostgresState
 from opilio.collector.state.protocol import StateStore
 from opilio.collector.watchdog import Watchdog
 from opilio.contracts.topology import INBOUND_QUEUE, RESULTS_QUEUE
+from opilio.loop import Loop, run_loops
 
-log = structlog.get_logger(__name__)
-Work: TypeAlias = Callable[[], Awaitable[Mapping[str, int]]]
-_PREFETCH_RESULTS, _PREFETCH_INBOUND = 1_000, 20
-_LONGEST_TROUBLE = 30.0
+_PREFETCH_INBOUND = 20
+_HOUR = 3_600.0
 
 
 def open_state(database: Database, redis_url: str | None) -> StateStore:
-    """Redis where there is one, else PostgreSQL."""
+    """Redis if it is configured, else PostgreSQL."""
     if redis_url is None:
         return PostgresState(database)
     from opilio.collector.state.redis import RedisState  # noqa: PLC0415 - a deployment without Redis never needs it
 
-    return RedisState.connect(redis_url)
+    return RedisState.connect(redis_url, database)
 
 
 def open_projects(
@@ -44,46 +41,13 @@ def open_projects(
     *,
     check_url: Callable[[str], object] | None = None,
 ) -> Projects:
-    """What the API and the command line need: no bus, because a recorded task is sent by the collector's role."""
+    """For the API and the command line: needs no bus, because the collector role sends recorded tasks."""
     state = open_state(database, redis_url)
-    return Projects(state, Dispatch(database, state, config, check_url=check_url))
-
-
-@dataclass(slots=True)
-class Round:
-    """Work that is done again and again: at once when woken, else after `interval` seconds; `pace` is the least."""
-
-    name: str
-    work: Work
-    interval: float
-    woken: asyncio.Event
-    pace: float = 0.0
-
-    async def run(self) -> None:
-        trouble = 0
-        while True:
-            self.woken.clear()
-            try:
-                more = any((await self.work()).values())
-                trouble = 0
-            except Exception:
-                trouble += 1
-                log.exception("collector.round_failed", round=self.name, failures=trouble)
-                await asyncio.sleep(min(0.2 * 2**trouble, _LONGEST_TROUBLE))
-                continue
-            if self.pace:
-                await asyncio.sleep(self.pace)
-            if not more:
-                await self._sleep()
-
-    async def _sleep(self) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self.interval):
-                await self.woken.wait()
+    return Projects(database, state, Dispatch(database, state, config, check_url=check_url))
 
 
 class Collector:
-    """One process's share of the work: any number of them may run side by side."""
+    """The work of one collector process; safe to run concurrently."""
 
     def __init__(
         self,
@@ -100,40 +64,45 @@ class Collector:
         self._bus = bus
         self.state = open_state(database, redis_url)
         self.dispatch = Dispatch(database, self.state, config, check_url=check_url)
-        self.projects = Projects(self.state, self.dispatch)
-        changed, unsent = asyncio.Event(), asyncio.Event()
-        self.intake = Intake(database, self.state, config, changed=changed.set)
-        self.sender = Sender(database, bus, self.state, self.dispatch, config)
+        self.projects = Projects(database, self.state, self.dispatch)
+        self.sender = Sender(database, bus, self.state, config)
         self.watchdog = Watchdog(database, bus, config)
-        self.telling = Telling(database, self.state, report)
-        self.forgetting = Forgetting(database, self.state)
-        self._unsent = unsent
-        self.rounds = [
-            Round("sender", self.sender.run_once, 5.0, unsent),
-            Round("watchdog", self.watchdog.run_once, watchdog_interval, asyncio.Event()),
-            Round("telling", self.telling.run_once, 1.0, changed, pace=0.1),
-            Round("forgetting", self.forgetting.run_once, 3_600.0, asyncio.Event()),
+        self.stalled = StalledAnalysis(database, bus, self.state, config)
+        self.heal = Heal(database, self.state)
+        self.progress = ProgressReporter(database, report)
+        self.retention = ProjectRetention(database)
+        progress = Loop("progress_reports", 1.0, self.progress.run_once, drain=True, pace=0.1)
+        self.intake = Intake(database, self.state, config, changed=progress.wake)
+        self._results = BoundedConsumer(bus, RESULTS_QUEUE, self.intake.handle)
+        self._loops = [
+            Loop("results_prefetch", 2.0, self._results.adapt),
+            Loop(
+                "send_tasks",
+                5.0,
+                self.sender.run_once,
+                drain=True,
+                wake_on=[CHANNEL],
+                notifications=database,
+            ),
+            Loop("watchdog", watchdog_interval, self.watchdog.run_once, drain=True),
+            progress,
+            Loop("stalled_analysis", watchdog_interval, self.stalled.run_once),
+            Loop("heal_states", watchdog_interval, self.heal.run_once),
+            Loop("project_retention", _HOUR, self.retention.run_once, drain=True),
         ]
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Consumes and does its rounds until told to stop; what is under way is finished first."""
-        listener = await self._db.listen([CHANNEL], lambda _channel, _payload: self._unsent.set())
-        consumers: list[Any] = []
-        tasks = [asyncio.create_task(round_.run(), name=round_.name) for round_ in self.rounds]
+        """Consumes and runs the background loops until `stop` is set; a running round is finished first."""
+        consumers: list[Consumer] = []
         try:
             consumers.append(
                 await self._bus.consume(INBOUND_QUEUE, self.dispatch.handle, prefetch=_PREFETCH_INBOUND)
             )
-            consumers.append(
-                await self._bus.consume(RESULTS_QUEUE, self.intake.handle, prefetch=_PREFETCH_RESULTS)
-            )
-            await stop.wait()
+            await self._results.start()
+            consumers.append(self._results)
+            await run_loops(self._loops, stop)
         finally:
             await asyncio.gather(*(consumer.close() for consumer in consumers), return_exceptions=True)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await listener.close()
 
     async def close(self) -> None:
         await self.state.close()

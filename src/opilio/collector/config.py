@@ -1,4 +1,4 @@
-"""How a deployment wants its projects crawled."""
+"""Settings of the collector."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from opilio.backoff import doubling
 from opilio.collector.platforms import PLATFORMS, Strategy
+from opilio.collector.result import RETRYABLE_CODES
 from opilio.contracts.topology import RESULTS, RETRY_STEPS
 
 _LONGEST_BACKOFF = timedelta(hours=24)
@@ -14,7 +15,7 @@ _LONGEST_BACKOFF = timedelta(hours=24)
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The settings of the collector, with the defaults of a deployment that sets none."""
+    """The settings of the collector with their defaults."""
 
     strategies: Mapping[str, Strategy] = field(default_factory=lambda: PLATFORMS)
     platforms: tuple[str, ...] = ("tiktok", "youtube")
@@ -23,6 +24,12 @@ class Config:
     backoff: timedelta = timedelta(seconds=30)
     backoff_by_platform: Mapping[str, timedelta] = field(default_factory=lambda: MappingProxyType({}))
     task_timeout: timedelta = timedelta(seconds=1800)
+    tasks_in_flight: int = 1_000
+    analyze_timeout: timedelta = timedelta(seconds=1800)
+    # How long nothing may come before undecided batches are counted: soon where they fit exactly.
+    quiet_if_exact: timedelta = timedelta(seconds=10)
+    quiet: timedelta = timedelta(seconds=30)
+    retryable_codes: frozenset[str] = RETRYABLE_CODES
     strict_contracts: bool = False
     progress_webhook_url: str | None = None
     results_exchange: str = RESULTS
@@ -31,9 +38,9 @@ class Config:
     def __post_init__(self) -> None:
         unknown = [platform for platform in self.platforms if platform not in self.strategies]
         if unknown:
-            raise ValueError(f"no strategy for the platforms {unknown}; known are {sorted(self.strategies)}")
+            raise ValueError(f"unknown platforms {unknown}; known are {sorted(self.strategies)}")
 
     def wait_before(self, platform: str, attempt: int) -> timedelta:
-        """How long a retry waits before it goes out as `attempt` (2 is the first retry)."""
+        """The delay before a retry goes out as `attempt` (2 is the first retry)."""
         base = self.backoff_by_platform.get(platform, self.backoff)
         return doubling(base, attempt - 1, _LONGEST_BACKOFF)

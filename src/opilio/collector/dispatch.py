@@ -1,38 +1,40 @@
-"""Takes projects and requests in: validated, recorded with their tasks in one transaction, sent by the sender."""
+"""Accepts projects and requests: validated, and recorded with their tasks in one transaction."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 import structlog
 
+from opilio import audit
 from opilio.adapters.postgres import Database, Session
-from opilio.bus import Ack, DeadLetter, Message, Verdict
-from opilio.collector import metrics as measures
+from opilio.bus import Ack, DeadLetter, Message, Retry, Verdict
+from opilio.collector import metrics
 from opilio.collector.config import Config
 from opilio.collector.plan import Plan, plan_project, plan_request
 from opilio.collector.result import digest
-from opilio.collector.state.postgres import sql
-from opilio.collector.state.protocol import StateStore
+from opilio.collector.sql import queries as sql
+from opilio.collector.state.protocol import StateStore, VersionedState
+from opilio.collector.unavailable import RETRY_AFTER, UNAVAILABLE
 from opilio.contracts.collector import CrawlRequest, CrawlTask
-from opilio.contracts.projects import ProjectCreated, ProjectInput, ProjectState
+from opilio.contracts.projects import ProjectCreated, ProjectInput
 from opilio.errors import Conflict, Refused
 from opilio.ids import uuid7
 
 log = structlog.get_logger(__name__)
 _encode = msgspec.json.Encoder().encode
-_OPENED_AT_ONCE = 200
 
 
 class _Probe(msgspec.Struct):
-    """Enough of a message to tell an event from a request."""
+    """Distinguishes an event from a request."""
 
     event_type: Any = None
 
 
 class Dispatch:
-    """Sending the same project or request again changes nothing."""
+    """Accepting the same project or request again changes nothing."""
 
     def __init__(
         self,
@@ -53,45 +55,56 @@ class Dispatch:
     # ── the queue collector.inbound ──────────────────────────────────────────────────────────────
 
     async def handle(self, message: Message) -> Verdict:
+        """Messages wait while the database is away; what can never be accepted becomes a dead letter."""
         try:
-            await self._take(message)
+            await self._accept(message)
         except msgspec.DecodeError as error:
             return self._refuse(message, f"cannot be decoded: {error}")
         except Refused as refused:
             return self._refuse(message, refused.message)
+        except UNAVAILABLE as error:
+            log.warning("collector.unavailable", error=str(error), queue=message.queue)
+            return Retry(RETRY_AFTER, f"{type(error).__name__}: {error}")
         return Ack()
 
-    async def _take(self, message: Message) -> None:
+    async def _accept(self, message: Message) -> None:
         if self._probe.decode(message.body).event_type is not None:
             event = self._event.decode(message.body)
-            await self.create(event.payload, by="project.created")
+            await self.create(event.payload, by="project.created", trace_id=_trace(message))
         else:
-            await self.request(self._request.decode(message.body))
+            await self.request(self._request.decode(message.body), trace_id=_trace(message))
 
     def _refuse(self, message: Message, reason: str) -> Verdict:
-        measures.REFUSED.labels(message.queue).inc()
+        metrics.REFUSED.labels(message.queue).inc()
         log.warning("collector.refused", queue=message.queue, message_id=message.message_id, reason=reason)
         return DeadLetter(reason)
 
     # ── projects ─────────────────────────────────────────────────────────────────────────────────
 
-    async def create(self, project: ProjectInput, *, by: str) -> str:
-        """Records a project with its tasks and answers its id. Another project under the same id is refused."""
+    async def create(self, project: ProjectInput, *, by: str, trace_id: str | None = None) -> str:
+        """Records a project with its tasks and audit entry; wakes the sender; returns the id.
+
+        The API, the command line, the dashboard and the bus all call this. Another project with the same id is refused.
+        """
         if project.webhook_url is not None and self._check_url is not None:
             self._check_url(project.webhook_url)
         project_id = project.project_id or str(uuid7())
         plan = plan_project(project, project_id, self._config, datetime.now(UTC))
 
-        async def record(session: Session) -> None:
-            if await self._insert(session, plan, by):
-                await _insert_tasks(session, plan.tasks, project_id)
+        trace_id = trace_id or uuid4().hex
 
-        await self._db.transact(record)
-        await self._state.open(project_id, plan.state)
-        await self._db.execute(sql.mark_opened, project_ids=[project_id])
+        async def record(session: Session) -> bool:
+            new = await self._insert(session, plan, by, trace_id)
+            if new:
+                await _insert_tasks(session, plan.tasks, project_id, trace_id)
+                await audit.record(session, by, "project.create", project_id)
+            return new
+
+        if await self._db.transact(record):
+            await self._state.publish([VersionedState(project_id, 0, plan.state)])
         return project_id
 
-    async def _insert(self, session: Session, plan: Plan, by: str) -> bool:
+    async def _insert(self, session: Session, plan: Plan, by: str, trace_id: str) -> bool:
         project, definition = plan.definition, _definition(plan.definition)
         inserted = await session.value(
             sql.insert_project,
@@ -106,39 +119,38 @@ class Dispatch:
             tasks_total=len(plan.tasks),
             definition=definition,
             snapshot=msgspec.to_builtins(plan.state),
+            trace_id=trace_id,
             created_by=by,
         )
         if inserted is None:
             existing = await session.value(sql.project_definition, project_id=plan.project_id)
             if existing != definition:
-                raise Conflict(f"there is another project {plan.project_id} already")
-        return inserted is not None
-
-    async def open_projects(self) -> int:
-        """Makes the state of projects that were recorded by a process that died before it could."""
-        return await self._db.transact(self._open)
-
-    async def _open(self, session: Session) -> int:
-        rows = await session.fetch(sql.unopened_projects, most=_OPENED_AT_ONCE)
-        for row in rows:
-            tasks = row["tasks_total"]
-            state = ProjectState(tasks_total=tasks, items_expected=row["items_expected"], crawl_total=tasks)
-            await self._state.open(row["project_id"], state)
-        await session.execute(sql.mark_opened, project_ids=[row["project_id"] for row in rows])
-        return len(rows)
+                raise Conflict("there is another project %(id)s already", id=plan.project_id)
+            return False
+        await session.execute(
+            sql.create_state,
+            project_id=plan.project_id,
+            tasks_total=plan.state.tasks_total,
+            items_expected=plan.state.items_expected,
+        )
+        return True
 
     # ── requests ─────────────────────────────────────────────────────────────────────────────────
 
-    async def request(self, request: CrawlRequest) -> int:
-        """Records the tasks of a request and answers how many were new; they belong to no project's plan."""
+    async def request(self, request: CrawlRequest, *, trace_id: str | None = None) -> int:
+        """Records the tasks of a request, which belong to no project; returns how many were new."""
         tasks = plan_request(request, self._config, datetime.now(UTC))
-        return await self._db.transact(lambda session: _insert_tasks(session, tasks, None))
+        trace = trace_id or uuid4().hex
+        return await self._db.transact(lambda session: _insert_tasks(session, tasks, None, trace))
 
 
-async def _insert_tasks(session: Session, tasks: Sequence[CrawlTask], project_id: str | None) -> int:
+async def _insert_tasks(
+    session: Session, tasks: Sequence[CrawlTask], project_id: str | None, trace_id: str
+) -> int:
     new: int = await session.value(
         sql.insert_tasks,
         project_id=project_id,
+        trace_id=trace_id,
         platforms=[task.platform for task in tasks],
         job_ids=[task.job_id for task in tasks],
         task_types=[task.task_type for task in tasks],
@@ -149,7 +161,13 @@ async def _insert_tasks(session: Session, tasks: Sequence[CrawlTask], project_id
     return new
 
 
+def _trace(message: Message) -> str | None:
+    """The trace of the message, which goes on through tasks, results and webhooks."""
+    trace = message.headers.get("x-trace-id")
+    return str(trace)[:200] if trace else None
+
+
 def _definition(project: ProjectInput) -> bytes:
-    """What was asked for, without the id: equal for the same project sent again."""
+    """A digest of the project without its id, to recognise the same project."""
     fields = [getattr(project, name) for name in ProjectInput.__struct_fields__ if name != "project_id"]
     return bytes.fromhex(digest(_encode(fields)))

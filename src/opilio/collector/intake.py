@@ -1,47 +1,40 @@
-"""Takes results in: read, attributed, checked, decided, counted. What arrives together is worked on together.
+"""Processes the messages of `collector.results`: read, check, record; messages that arrive together form one batch.
 
-The task decides first (in PostgreSQL), then the state counts (in Redis or PostgreSQL), then the message is
-acknowledged. Whoever dies in between is followed by a redelivery, which decides the same and is counted once.
+A message is acknowledged after its transaction is committed. After a crash in between, the redelivered message is
+recognised by its body and changes nothing.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import TypeAlias
+from datetime import UTC, datetime
 
-import asyncpg
 import structlog
 
 from opilio.adapters.postgres import Database
 from opilio.bus import Ack, DeadLetter, Message, Retry, Verdict, after_exception
 from opilio.coalesce import Coalescer
-from opilio.collector import metrics as measures
-from opilio.collector import tally as counting
+from opilio.collector import metrics
 from opilio.collector.config import Config
-from opilio.collector.formats import Envelope, Read, Unreadable, read
-from opilio.collector.result import Result
-from opilio.collector.state.protocol import Counted, StateStore
-from opilio.collector.tally import Tally
-from opilio.collector.task import Decision, Effect
-from opilio.collector.tasks import Ledger
-from opilio.errors import Unavailable
+from opilio.collector.formats import Envelope, Unreadable, read
+from opilio.collector.record_results import ResultRecorder
+from opilio.collector.result import Analysis, Result
+from opilio.collector.state.protocol import StateStore
+from opilio.collector.task import Decision
+from opilio.collector.unavailable import RETRY_AFTER, UNAVAILABLE
 
 log = structlog.get_logger(__name__)
-_AWAY = (Unavailable, OSError, TimeoutError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError,
-         asyncpg.CannotConnectNowError)  # fmt: skip
-_PATIENCE = timedelta(seconds=5)
-Refusal: TypeAlias = str
+_BATCH_BYTES = 16 << 20  # of bodies that are decoded together
 
 
 @dataclass(slots=True)
-class Case:
-    """One message on its way to a verdict."""
+class Received:
+    """One message, and what is known of it so far."""
 
     message: Message
-    read: Read | None = None
+    content: Result | Analysis | None = None
     decision: Decision | None = None
-    tally: Tally | None = None
-    refusal: Refusal | None = None
+    effect: str = ""
+    refusal: str | None = None  # why it becomes a dead letter
 
 
 class Intake:
@@ -56,95 +49,103 @@ class Intake:
         changed: Callable[[], None] = lambda: None,
         batch: int = 500,
     ) -> None:
-        self._ledger = Ledger(database, config)
+        self._recorder = ResultRecorder(database, config)
         self._state = state
         self._config = config
         self._changed = changed
-        self._line: Coalescer[Message, Verdict] = Coalescer(self.take, most=batch, workers=2)
+        each = _BATCH_BYTES // batch
+        self._batches: Coalescer[Message, Verdict] = Coalescer(
+            self.process, most=_BATCH_BYTES, workers=2, weight=lambda message: max(len(message.body), each)
+        )
 
     async def handle(self, message: Message) -> Verdict:
-        return await self._line.run(message)
+        return await self._batches.run(message)
 
-    async def take(self, messages: Sequence[Message]) -> list[Verdict]:
-        """Verdicts in the order of the messages; one message that nothing can be done with costs no other."""
+    async def process(self, messages: Sequence[Message]) -> list[Verdict]:
+        """Verdicts in the order of the messages; a batch that fails is processed message by message."""
         try:
-            return await self._take(messages)
-        except _AWAY as error:
-            log.warning("collector.waits", error=str(error), messages=len(messages))
-            return [Retry(_PATIENCE, f"{type(error).__name__}: {error}")] * len(messages)
+            return await self._process(messages)
+        except UNAVAILABLE as error:
+            log.warning("collector.unavailable", error=str(error), messages=len(messages))
+            return [Retry(RETRY_AFTER, f"{type(error).__name__}: {error}")] * len(messages)
         except Exception as error:
             log.exception("collector.intake_failed", messages=len(messages))
             if len(messages) == 1:
                 return [after_exception(error, messages[0].retries)]
-        return [verdict for message in messages for verdict in await self.take([message])]
+        return [verdict for message in messages for verdict in await self.process([message])]
 
-    async def _take(self, messages: Sequence[Message]) -> list[Verdict]:
-        cases = [self._read(message) for message in messages]
-        await self._decide(cases)
-        await self._count(cases)
-        return [self._verdict(case) for case in cases]
+    async def _process(self, messages: Sequence[Message]) -> list[Verdict]:
+        received = [self._read(message) for message in messages]
+        await self._record([one for one in received if one.refusal is None])
+        return [self._verdict(one) for one in received]
 
-    def _read(self, message: Message) -> Case:
-        case = Case(message)
+    def _read(self, message: Message) -> Received:
+        one = Received(message)
         try:
-            case.read = read(
-                message.body, Envelope(message.routing_key, message.correlation_id, message.headers)
+            one.content = read(
+                message.body,
+                Envelope(message.routing_key, message.correlation_id, message.headers, message.message_id),
             )
         except Unreadable as unreadable:
-            case.refusal = str(unreadable)
-            return case
-        for rule in case.read.violations:
-            measures.VIOLATIONS.labels(rule).inc()
-        if case.read.violations and self._config.strict_contracts:
-            case.refusal = f"breaks the contract: {', '.join(case.read.violations)}"
-        return case
+            one.refusal = str(unreadable)
+            return one
+        for rule in one.content.violations:
+            metrics.VIOLATIONS.labels(rule).inc()
+        if one.content.violations and self._config.strict_contracts:
+            one.refusal = f"breaks the contract: {', '.join(one.content.violations)}"
+        return one
 
-    async def _decide(self, cases: Sequence[Case]) -> None:
-        """Each result's task is moved; an analysis has no task and only counts."""
-        crawled = [case for case in cases if case.refusal is None and isinstance(case.read, Result)]
-        results = [case.read for case in crawled if isinstance(case.read, Result)]
-        decisions = await self._ledger.settle(results, datetime.now(UTC)) if results else []
-        for case, decision in zip(crawled, decisions, strict=True):
-            case.decision = decision
-            if decision is None:
-                assert isinstance(case.read, Result)
-                case.refusal = (
-                    f"cannot be attributed: no task {case.read.job_id} was sent to {case.read.platform}"
-                )
-            else:
-                case.tally = decision.tally
-        for case in cases:
-            if case.refusal is None and case.read is not None and not isinstance(case.read, Result):
-                case.tally = counting.of_analysis(case.read)
-
-    async def _count(self, cases: Sequence[Case]) -> None:
-        counting_cases = [case for case in cases if case.tally is not None]
-        if not counting_cases:
+    async def _record(self, received: Sequence[Received]) -> None:
+        results = [one for one in received if isinstance(one.content, Result)]
+        analyses = [one for one in received if isinstance(one.content, Analysis)]
+        if not results and not analyses:
             return
-        tallies = [case.tally for case in counting_cases if case.tally is not None]
-        answers = await self._state.count(tallies)
-        for case, tally, answer in zip(counting_cases, tallies, answers, strict=True):
-            if answer is Counted.UNKNOWN:
-                case.refusal = f"there is no project {tally.project_id}"
-        await self._ledger.add_pages(
-            [
-                (case.read, case.decision)
-                for case, answer in zip(counting_cases, answers, strict=True)
-                if answer is Counted.COUNTED
-                and isinstance(case.read, Result)
-                and case.decision is not None
-                and case.decision.effect is Effect.ADDED
-            ]
+        outcome = await self._recorder.record(
+            [one.content for one in results if isinstance(one.content, Result)],
+            [one.content for one in analyses if isinstance(one.content, Analysis)],
+            datetime.now(UTC),
         )
-        self._changed()
+        for one, decision in zip(results, outcome.decisions, strict=True):
+            one.decision = decision
+        for one, effect in zip(analyses, outcome.analyses, strict=True):
+            one.effect = effect or ""
+        if outcome.states:
+            await self._state.publish(outcome.states)
+            self._changed()
 
-    def _verdict(self, case: Case) -> Verdict:
-        if case.refusal is not None:
-            measures.REFUSED.labels(case.message.queue).inc()
-            log.warning("collector.refused", message_id=case.message.message_id, reason=case.refusal)
-            return DeadLetter(case.refusal)
-        if isinstance(case.read, Result) and case.decision is not None:
-            measures.RESULTS.labels(case.read.platform, case.read.format, case.decision.effect).inc()
+    def _verdict(self, one: Received) -> Verdict:
+        refusal = one.refusal or _unknown(one)
+        if refusal is not None:
+            metrics.REFUSED.labels(one.message.queue).inc()
+            log.warning("collector.refused", message_id=one.message.message_id, reason=refusal)
+            return DeadLetter(refusal)
+        if isinstance(one.content, Result) and one.decision is not None:
+            _observe(one.content, one.decision, one.message)
         else:
-            measures.ANALYSES.labels("taken").inc()
+            metrics.ANALYSES.labels(one.effect).inc()
         return Ack()
+
+
+def _unknown(one: Received) -> str | None:
+    """A result without a task, or an analysis without a project."""
+    if isinstance(one.content, Result) and one.decision is None:
+        return f"cannot be attributed: no task {one.content.job_id} was sent to {one.content.platform}"
+    if isinstance(one.content, Analysis) and not one.effect:
+        return f"there is no project {one.content.project_id}"
+    return None
+
+
+def _observe(result: Result, decision: Decision, message: Message) -> None:
+    metrics.RESULTS.labels(result.platform, result.format, decision.effect).inc()
+    if result.emitted_at is not None:
+        delay = (datetime.now(UTC) - result.emitted_at).total_seconds()
+        metrics.RESULT_DELAY.labels(result.platform).observe(max(delay, 0.0))
+    if result.platform_limited:
+        log.warning(
+            "collector.platform_limited",
+            platform=result.platform,
+            job_id=result.job_id,
+            requested=result.requested_limit,
+            found=result.total_found,
+            trace_id=message.headers.get("x-trace-id"),
+        )

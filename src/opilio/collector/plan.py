@@ -1,6 +1,5 @@
-"""What a project or a request becomes: tasks, one keyword on one platform each."""
+"""Turns a project or a request into tasks: one keyword on one platform each."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,24 +11,12 @@ from opilio.contracts.collector import CrawlRequest, CrawlTask
 from opilio.contracts.projects import ProjectInput, ProjectState
 from opilio.errors import Invalid
 
-_UUID = re.compile(r"[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 _MOST_TASKS = 10_000
-
-
-def extract_project_id(job_id: str) -> str | None:
-    """The project of a job: all but the last two parts. A UUID is a dry run, which has none."""
-    if _UUID.fullmatch(job_id):
-        return None
-    parts = job_id.split("-")
-    # Digits as the contract has them: str.isdigit would take ² for one.
-    if len(parts) < 3 or not re.fullmatch(r"[0-9]+", parts[-1]):
-        return None
-    return "-".join(parts[:-2]) or None
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A project with nothing left open, and its tasks."""
+    """A project with all defaults filled in, and its tasks."""
 
     project_id: str
     definition: ProjectInput
@@ -46,15 +33,15 @@ class Plan:
 
 
 def plan_project(project: ProjectInput, project_id: str, config: Config, now: datetime) -> Plan:
-    """Fills in the defaults and fans out; what makes no sense is refused by field."""
+    """Fills in the defaults and creates the tasks; raises `Invalid` with the field that is wrong."""
     platforms = _platforms(project.platforms, config)
     limit = project.limit_per_keyword or config.limit_per_keyword
     keywords = [*_numbered(project_id, "brand", project.brand_keywords)]
     keywords += _numbered(project_id, "competitor", flatten(project.competitor_keywords))
     if not keywords:
-        raise Invalid("brand_keywords", "name at least one keyword, of the brand or of a competitor")
+        raise Invalid("brand_keywords", "give at least one keyword, of the brand or of a competitor")
     if len(keywords) * len(platforms) > _MOST_TASKS:
-        raise Invalid("brand_keywords", f"more than {_MOST_TASKS} tasks: split the project")
+        raise Invalid("brand_keywords", "more than %(limit)s tasks: split the project", limit=_MOST_TASKS)
     tasks = tuple(
         _task(
             config.strategies[platform],
@@ -63,6 +50,8 @@ def plan_project(project: ProjectInput, project_id: str, config: Config, now: da
             task_type="research_and_crawl",
             attempt=1,
             max_attempts=config.max_attempts,
+            project_id=project_id,
+            brand_name=project.brand_name,
         )
         for platform in platforms
         for job_id, keyword in keywords
@@ -91,28 +80,33 @@ def plan_request(request: CrawlRequest, config: Config, now: datetime) -> list[C
 
 
 def flatten(competitors: list[str] | Mapping[str, list[str]]) -> list[str]:
-    """Competitor keywords in the order given, whoever they belong to."""
+    """All competitor keywords, in the order given."""
     if isinstance(competitors, Mapping):
         return [keyword for keywords in competitors.values() for keyword in keywords]
     return competitors
 
 
-def _platforms(asked: Iterable[str] | None, config: Config) -> tuple[str, ...]:
-    if asked is None:
+def _platforms(requested: Iterable[str] | None, config: Config) -> tuple[str, ...]:
+    if requested is None:
         return config.platforms
-    platforms = tuple(dict.fromkeys(asked))
+    platforms = tuple(dict.fromkeys(requested))
     for platform in platforms:
         if platform not in config.platforms:
-            raise Invalid("platforms", f"{platform!r} is none of {', '.join(config.platforms)}")
+            raise Invalid(
+                "platforms",
+                "%(platform)s is not one of %(known)s",
+                platform=platform,
+                known=", ".join(config.platforms),
+            )
     if not platforms:
-        raise Invalid("platforms", "name at least one platform, or leave the field out for all of them")
+        raise Invalid("platforms", "give at least one platform, or leave the field out for all of them")
     return platforms
 
 
 def _numbered(project_id: str, kind: str, keywords: Iterable[str]) -> Iterator[tuple[str, str]]:
     for number, keyword in enumerate(keywords):
         if not keyword.strip() or "\0" in keyword:
-            raise Invalid(f"{kind}_keywords", f"keyword {number} is blank or unprintable")
+            raise Invalid(f"{kind}_keywords", "keyword %(number)s is blank or contains U+0000", number=number)
         yield f"{project_id}-{kind}-{number}", keyword.strip()
 
 
@@ -120,12 +114,20 @@ def _requested_keywords(payload: Mapping[str, Any]) -> tuple[str, ...]:
     keywords = payload.get("keywords", payload.get("keyword", []))
     listed = [keywords] if isinstance(keywords, str) else keywords
     if not isinstance(listed, list) or not all(isinstance(keyword, str) for keyword in listed):
-        raise Invalid("payload.keywords", "must be a list of words")
+        raise Invalid("payload.keywords", "must be a list of strings")
     return tuple(listed)
 
 
 def _task(
-    strategy: Strategy, search: Search, *, job_id: str, task_type: str, attempt: int, max_attempts: int
+    strategy: Strategy,
+    search: Search,
+    *,
+    job_id: str,
+    task_type: str,
+    attempt: int,
+    max_attempts: int,
+    project_id: str | None = None,
+    brand_name: str | None = None,
 ) -> CrawlTask:
     return CrawlTask(
         job_id=job_id,
@@ -138,4 +140,6 @@ def _task(
         attempt=attempt,
         max_attempts=max_attempts,
         emitted_at=search.emitted_at,
+        project_id=project_id,
+        brand_name=brand_name,
     )

@@ -1,34 +1,33 @@
-"""A result, whatever format it came in, and how it is told from any other."""
+"""A result of any format, and its identity."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import datetime
 from hashlib import blake2b
 from typing import Literal
 
-from opilio.contracts.codes import Category, category_of
+from opilio.contracts.codes import CODES, Category
 
 Format = Literal["v2", "old", "flat"]
-_LONGEST_IDENTITY = 160
+_LONGEST_KEY = 160
 
-# Task-level codes. AUTH_FAILED is no use to try again here, though it is for a single item.
+# Task-level codes. AUTH_FAILED is final for a task, though retryable for a single item.
 PARTIAL = "CRAWL_PARTIAL"
 TIMEOUT = "TIMEOUT"
-_RETRYABLE = frozenset({"SEARCH_FAILED", "RATE_LIMITED", TIMEOUT})
-_FINAL = frozenset({"RATE_LIMITED_PERMANENT", "AUTH_FAILED", "INVALID_KEYWORD", "BLOCKED"})
-_RETRYABLE_CATEGORIES = frozenset({Category.NETWORK, Category.STORAGE})
+RETRYABLE_CODES = frozenset(
+    {"SEARCH_FAILED", "RATE_LIMITED", TIMEOUT}
+    | {code.value for code in (*CODES[Category.NETWORK], *CODES[Category.STORAGE])}
+)
 
 
-def retryable(code: str | None, successful: int) -> bool:
-    """Whether a failed task is worth another attempt; one that got something keeps it instead."""
-    if code == PARTIAL:
-        return successful == 0
-    if code in _FINAL:
-        return False
-    return code in _RETRYABLE or category_of(code) in _RETRYABLE_CATEGORIES
+def retryable(code: str | None, successful: int, codes: Collection[str] = RETRYABLE_CODES) -> bool:
+    """Whether a failed task is tried again; a partial result is kept instead."""
+    return successful == 0 if code == PARTIAL else code in codes
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a crawler says about one task."""
+    """A crawler's result of one task."""
 
     platform: str
     job_id: str
@@ -42,16 +41,13 @@ class Result:
     platform_limited: bool
     attempt: int | None
     cursor: str
-    digest: str  # of the body, where no attempt tells results apart
+    digest: str  # of the body
     code: str | None = None
     message: str | None = None
     violations: tuple[str, ...] = ()
-
-    @property
-    def identity(self) -> str:
-        """Equal for the same result, however often it is delivered."""
-        told = f"body:{self.digest}" if self.attempt is None else f"{self.attempt}/{self.cursor}"
-        return shortened(f"{self.platform}/{self.job_id}/{told}")
+    crawl_id: str | None = None  # the run of the crawler, where it names one
+    started: bool = False  # the crawler has begun, and has nothing to report yet
+    emitted_at: datetime | None = None
 
     @property
     def items(self) -> int:
@@ -59,31 +55,31 @@ class Result:
 
     @property
     def usable(self) -> bool:
-        """A failure that got something is kept, like a success."""
+        """A partial failure is kept, like a success."""
         return self.success or (self.code == PARTIAL and self.successful > 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What analytics says about one batch."""
+    """The counts that analytics reports for one batch."""
 
     project_id: str
     job_id: str
     success_count: int
     error_count: int
-    platform: str = ""
+    platform: str = ""  # two platforms have batches of the same name
+    crawl_id: str = ""
+    fetch_error_count: int = 0
+    size_known: bool = True  # False: an unreadable batch that nobody knows the size of
+    digest: str = ""
+    message_id: str = ""
     violations: tuple[str, ...] = ()
-
-    @property
-    def identity(self) -> str:
-        """Two platforms have a batch of the same name: where the platform is told, it tells them apart."""
-        return shortened(f"analyze/{self.platform}/{self.job_id}")
 
 
 def digest(body: bytes) -> str:
     return blake2b(body, digest_size=16).hexdigest()
 
 
-def shortened(identity: str) -> str:
-    """Identities are kept by the million: a long one is kept as its digest."""
-    return identity if len(identity) <= _LONGEST_IDENTITY else f"digest:{digest(identity.encode())}"
+def shortened(text: str) -> str:
+    """A long text is replaced by its digest, so that it fits into an index."""
+    return text if len(text) <= _LONGEST_KEY else f"digest:{digest(text.encode())}"

@@ -1,78 +1,82 @@
-"""Hands recorded tasks to the bus. A task is its own outbox row: it stays unsent until the bus has confirmed."""
+"""Publishes recorded tasks. A task row is its own outbox entry: it stays unsent until the bus has confirmed it."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import structlog
 
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.bus import Bus, Outgoing
-from opilio.collector import metrics as measures
-from opilio.collector import tally as counting
+from opilio.collector import metrics
 from opilio.collector.config import Config
-from opilio.collector.dispatch import Dispatch
-from opilio.collector.state.postgres import sql
-from opilio.collector.state.protocol import StateStore
+from opilio.collector.sql import queries as sql
+from opilio.collector.state.postgres import versioned
+from opilio.collector.state.protocol import StateStore, VersionedState
 from opilio.contracts.collector import CrawlTask
 
 log = structlog.get_logger(__name__)
 CHANNEL = "opilio_tasks"
-_PUT_OFF_SECONDS = 30.0
+_POSTPONED_SECONDS = 30.0
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(CrawlTask).decode
 
 
 class Sender:
-    """Any number of them may run. One that dies after the confirm sends again: crawlers know a task by its key."""
+    """Safe to run concurrently; after a crash between confirm and commit a task is sent again with the same key."""
 
     def __init__(
-        self,
-        database: Database,
-        bus: Bus,
-        state: StateStore,
-        dispatch: Dispatch,
-        config: Config,
-        *,
-        batch: int = 500,
+        self, database: Database, bus: Bus, state: StateStore, config: Config, *, batch: int = 500
     ) -> None:
         self._db = database
         self._bus = bus
         self._state = state
-        self._dispatch = dispatch
         self._config = config
         self._batch = batch
 
     async def run_once(self) -> dict[str, int]:
-        """Sends one batch and answers how much it held."""
-        await self._dispatch.open_projects()
-        rows = await self._db.transact(self._send)
-        begun = sorted({row["project_id"] for row in rows if row["project_id"] and row["attempt"] == 1})
-        if begun:
-            await self._state.count([counting.started(project_id) for project_id in begun])
-        return {"sent": len(rows)}
+        """Sends one batch of tasks, of each platform no more than may be in flight."""
+        sent, states = await self._db.transact(self._send)
+        await self._state.publish(states)
+        return {"sent": len(sent)}
 
-    async def _send(self, session: Session) -> list[Row]:
-        rows = await session.fetch(sql.claim_tasks, most=self._batch, platforms=list(self._config.strategies))
+    async def _send(self, session: Session) -> tuple[list[Row], list[VersionedState]]:
+        if not await session.value(sql.lock_sending):
+            return [], []
+        rows = await session.fetch(
+            sql.claim_tasks,
+            most=self._batch,
+            platforms=list(self._config.strategies),
+            in_flight=self._config.tasks_in_flight,
+        )
         if not rows:
-            return []
+            return [], []
         outcomes = await self._bus.publish_many([self._message(row) for row in rows])
-        sent = [row for row, lost in zip(rows, outcomes, strict=True) if lost is None]
-        stuck = [row for row, lost in zip(rows, outcomes, strict=True) if lost is not None]
-        await session.execute(sql.mark_sent, timeout=self._config.task_timeout.total_seconds(), **_keys(sent))
-        if stuck:
-            log.error("collector.no_queue", platforms=sorted({row["platform"] for row in stuck}))
-            await session.execute(sql.put_off, seconds=_PUT_OFF_SECONDS, **_keys(stuck))
+        sent = [row for row, failure in zip(rows, outcomes, strict=True) if failure is None]
+        unroutable = [row for row, failure in zip(rows, outcomes, strict=True) if failure is not None]
+        await session.execute(sql.mark_sent, **_keys(sent))
+        if unroutable:
+            log.error(
+                "collector.task_queue_missing", platforms=sorted({row["platform"] for row in unroutable})
+            )
+            await session.execute(sql.postpone_tasks, seconds=_POSTPONED_SECONDS, **_keys(unroutable))
         for row in sent:
-            measures.TASKS_SENT.labels(row["platform"], str(row["attempt"] > 1).lower()).inc()
-        return sent
+            metrics.TASKS_SENT.labels(row["platform"], str(row["attempt"] > 1).lower()).inc()
+        projects = sorted({row["project_id"] for row in sent if row["project_id"] and row["attempt"] == 1})
+        states = await session.fetch(sql.mark_processing, project_ids=projects) if projects else []
+        return sent, [versioned(row) for row in states]
 
     def _message(self, row: Row) -> Outgoing:
         task = _decode(row["body"])
         retry = row["attempt"] - task.attempt
+        if retry == 0:
+            delay = (datetime.now(UTC) - task.emitted_at).total_seconds()
+            metrics.TASK_DELAY.labels(task.platform).observe(max(delay, 0.0))
         task.attempt = row["attempt"]
         strategy = self._config.strategies[task.platform]
         headers = {"x-job-id": task.job_id, "x-platform": task.platform, "x-attempt": task.attempt}
+        if row["trace_id"]:
+            headers["x-trace-id"] = row["trace_id"]
         waits = retry > 0 and row["wait"] > 0
         return Outgoing(
             exchange="",

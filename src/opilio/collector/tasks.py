@@ -1,70 +1,79 @@
-"""The record of tasks: what results decide about them, for many results in one transaction."""
+"""Task rows and their results: read under a lock, written after the decision."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, TypeAlias
 
-from opilio.adapters.postgres import Database, Row, Session
-from opilio.collector.config import Config
+import msgspec
+
+from opilio.adapters.postgres import Row, Session
 from opilio.collector.result import Result
-from opilio.collector.state.postgres import sql
-from opilio.collector.task import Decision, Effect, State, Task, decide
+from opilio.collector.sql import queries as sql
+from opilio.collector.task import Decision, Effect, Recorded, ResultKey, State, Task
 from opilio.contracts.consistency import DESCRIPTIONS
 
-Key: TypeAlias = tuple[str, str]
-_MOVES = frozenset({Effect.SETTLED, Effect.RETRIED})
+Key: TypeAlias = tuple[str, str]  # platform and job id
+Warning_: TypeAlias = tuple[str, str, str, str, str]  # project, platform, job id, kind, message
 
 
-class Ledger:
-    def __init__(self, database: Database, config: Config) -> None:
-        self._db = database
-        self._config = config
-
-    async def settle(self, results: Sequence[Result], now: datetime) -> list[Decision | None]:
-        """What becomes of each result's task, in the order given; None where no such task was dispatched."""
-        return await self._db.transact(lambda session: self._settle(session, results, now), hot=True)
-
-    async def _settle(
-        self, session: Session, results: Sequence[Result], now: datetime
-    ) -> list[Decision | None]:
-        tasks = await _locked(session, results)
-        decisions: list[Decision | None] = []
-        moves: dict[Key, tuple[Result, Decision]] = {}
-        for result in results:
-            key = (result.platform, result.job_id)
-            decision = decide(tasks[key], result, self._config, now) if key in tasks else None
-            decisions.append(decision)
-            if decision is None:
-                continue
-            tasks[key] = decision.task  # the next result of the same task sees what this one did
-            if decision.effect in _MOVES:
-                moves[key] = (result, decision)
-        if moves:
-            await session.fetch(sql.move_tasks, **_columns(moves))
-        await _warn(session, results, decisions)
-        return decisions
-
-    async def add_pages(self, pages: Sequence[tuple[Result, Decision]]) -> None:
-        """Adds the items of further pages to their tasks."""
-        if not pages:
-            return
-        await self._db.execute(
-            sql.add_pages,
-            platforms=[result.platform for result, _ in pages],
-            job_ids=[result.job_id for result, _ in pages],
-            attempts=[decision.task.items_attempt for _, decision in pages],
-            successful=[result.successful for result, _ in pages],
-            failed=[result.failed for result, _ in pages],
-            skipped=[result.skipped for result, _ in pages],
-        )
-
-
-async def _locked(session: Session, results: Sequence[Result]) -> dict[Key, Task]:
-    keys = list({(result.platform, result.job_id) for result in results})
-    rows = await session.fetch(
-        sql.lock_tasks, platforms=[platform for platform, _ in keys], job_ids=[job_id for _, job_id in keys]
-    )
+async def lock_tasks(session: Session, keys: Sequence[Key]) -> dict[Key, Task]:
+    rows = await session.fetch(sql.lock_tasks, **_columns(keys))
     return {(row["platform"], row["job_id"]): _task(row) for row in rows}
+
+
+async def read_results(session: Session, keys: Sequence[Key]) -> dict[Key, dict[ResultKey, Recorded]]:
+    """The results received before, by task, attempt and cursor."""
+    found: dict[Key, dict[ResultKey, Recorded]] = {key: {} for key in keys}
+    for row in await session.fetch(sql.results_of_tasks, **_columns(keys)):
+        fields = dict(row)
+        key = (fields.pop("platform"), fields.pop("job_id"))
+        one = Recorded(**{**fields, "digests": tuple(fields["digests"])})
+        found[key][one.key] = one
+    return found
+
+
+async def store_tasks(session: Session, changed: Mapping[Key, tuple[Result, Decision]]) -> None:
+    """Stores the last decision of each task."""
+    if changed:
+        await session.fetch(sql.update_tasks, **_task_columns(changed))
+        await session.fetch(sql.notify_senders)
+
+
+async def store_results(session: Session, recorded: Mapping[Key, Mapping[ResultKey, Recorded]]) -> None:
+    rows = [
+        {"platform": platform, "job_id": job_id, **_fields(one)}
+        for (platform, job_id), results in recorded.items()
+        for one in results.values()
+    ]
+    if rows:
+        await session.execute(sql.store_results, results=msgspec.Raw(msgspec.json.encode(rows)))
+
+
+async def store_warnings(session: Session, warnings: Sequence[Warning_]) -> None:
+    if not warnings:
+        return
+    columns = [list(column) for column in zip(*warnings, strict=True)]
+    names = ("project_ids", "platforms", "job_ids", "kinds", "messages")
+    await session.execute(sql.add_warnings, **dict(zip(names, columns, strict=True)))
+
+
+def warnings_of(result: Result, decision: Decision) -> list[Warning_]:
+    """What a person should know: the platform has few items, a rule is broken, a result came too late."""
+    task = decision.task
+    if task.project_id is None:
+        return []
+    found = [(f"contract:{rule}", DESCRIPTIONS[rule]) for rule in result.violations]
+    if result.platform_limited:
+        requested = "" if result.requested_limit is None else f" of the {result.requested_limit} requested"
+        found.append(("platform_limited", f"the platform has only {result.total_found}{requested}"))
+    if decision.effect is Effect.LATE and result.items:
+        found.append(
+            ("late_result", f"a result with {result.successful} items came too late and is not counted")
+        )
+    return [(task.project_id, task.platform, task.job_id, kind, message) for kind, message in found]
+
+
+def _columns(keys: Sequence[Key]) -> dict[str, list[str]]:
+    return {"platforms": [platform for platform, _ in keys], "job_ids": [job_id for _, job_id in keys]}
 
 
 def _task(row: Row) -> Task:
@@ -76,63 +85,37 @@ def _task(row: Row) -> Task:
         attempt=row["attempt"],
         max_attempts=row["max_attempts"],
         ready_at=row["ready_at"],
-        settled_by=row["settled_by"],
         items_attempt=row["items_attempt"],
-        retried_for=row["retried_for"],
+        crawl_id=row["crawl_id"],
         code=row["error_code"],
         message=row["error_message"],
+        successful=row["successful"],
+        failed=row["failed"],
+        skipped=row["skipped"],
     )
 
 
-def _columns(moves: Mapping[Key, tuple[Result, Decision]]) -> dict[str, list[Any]]:
-    results = [result for result, _ in moves.values()]
-    tasks = [decision.task for _, decision in moves.values()]
+def _task_columns(changed: Mapping[Key, tuple[Result, Decision]]) -> dict[str, list[Any]]:
+    results = [result for result, _ in changed.values()]
+    tasks = [decision.task for _, decision in changed.values()]
     return {
         "platforms": [task.platform for task in tasks],
         "job_ids": [task.job_id for task in tasks],
         "states": [task.state.value for task in tasks],
         "attempts": [task.attempt for task in tasks],
         "ready_at": [task.ready_at for task in tasks],
-        "settled_by": [task.settled_by for task in tasks],
         "items_attempts": [task.items_attempt for task in tasks],
-        "retried_for": [task.retried_for for task in tasks],
+        "crawl_ids": [task.crawl_id for task in tasks],
         "error_codes": [task.code for task in tasks],
         "error_messages": [task.message for task in tasks],
-        "retried": [decision.effect is Effect.RETRIED for _, decision in moves.values()],
-        "successful": [result.successful for result in results],
-        "failed": [result.failed for result in results],
-        "skipped": [result.skipped for result in results],
+        "retried": [decision.effect is Effect.RETRIED for _, decision in changed.values()],
+        "successful": [task.successful for task in tasks],
+        "failed": [task.failed for task in tasks],
+        "skipped": [task.skipped for task in tasks],
         "total_found": [result.total_found for result in results],
         "platform_limited": [result.platform_limited for result in results],
     }
 
 
-async def _warn(session: Session, results: Sequence[Result], decisions: Sequence[Decision | None]) -> None:
-    """Keeps what a person should know: little on the platform, rules of the contract broken."""
-    warnings = [
-        (decision.task.project_id, result.platform, result.job_id, kind, message)
-        for result, decision in zip(results, decisions, strict=True)
-        if decision is not None and decision.task.project_id is not None
-        for kind, message in _warnings(result)
-    ]
-    if not warnings:
-        return
-    project_ids, platforms, job_ids, kinds, messages = (
-        list(column) for column in zip(*warnings, strict=True)
-    )
-    await session.execute(
-        sql.warn,
-        project_ids=project_ids,
-        platforms=platforms,
-        job_ids=job_ids,
-        kinds=kinds,
-        messages=messages,
-    )
-
-
-def _warnings(result: Result) -> list[tuple[str, str]]:
-    told = [(f"contract:{rule}", DESCRIPTIONS[rule]) for rule in result.violations]
-    if result.platform_limited:
-        asked = "" if result.requested_limit is None else f" of the {result.requested_limit} asked for"
-        told.append(("platform_limited", f"the platform has only {result.total_found}{asked}"))
-    return told
+def _fields(one: Recorded) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in Recorded.__dataclass_fields__}

@@ -12,12 +12,15 @@ from opilio.contracts.events import (
     ALERT_RAISED,
     JOB_COMPLETED,
     JOB_FAILED,
+    PROJECT_STALLED,
     VALUE_ALERT,
     AlertRaised,
     JobCompleted,
     JobFailed,
+    ProjectStalled,
     ValueAlertFired,
 )
+from opilio.contracts.projects import MissingAnalysis
 from opilio.contracts.webhooks import (
     ENDPOINT_DISABLED,
     ENDPOINT_PAUSED,
@@ -129,6 +132,26 @@ EVENT_TYPES = (
             reasons=[
                 ImpactReason(factor="reach", points=34.5, text="4,000,000 views"),
                 ImpactReason(factor="risk", points=0.0, text="negative crisis, impact 91.5, large author"),
+            ],
+        ),
+        "proj123",
+    ),
+    EventType(
+        PROJECT_STALLED,
+        1,
+        ProjectStalled,
+        "the project's id",
+        "All tasks of a project are finished, but its analysis has stood still for OPILIO_ANALYZE_TIMEOUT_SECONDS.",
+        ProjectStalled(
+            project_id="proj123",
+            analyze_total=173,
+            analyze_done=148,
+            analyze_errors=2,
+            waiting_since=_AT,
+            waiting_for=[
+                MissingAnalysis(
+                    job_id="proj123-brand-1", platforms=["tiktok", "youtube"], keyword="samsung", missing=23
+                )
             ],
         ),
         "proj123",

@@ -18,7 +18,7 @@ ANALYTICS_RESULT = "analytics.result"  # the routing key of an analyze_result
 
 # No platform lists more than this for one task; what claims to is not believed.
 Count = Annotated[int, Meta(ge=0, le=1_000_000_000)]
-Attempt = Annotated[int, Meta(ge=1, le=1_000)]
+AttemptNumber = Annotated[int, Meta(ge=1, le=1_000)]
 JobId = Annotated[str, Meta(min_length=1, max_length=255)]
 Days = Annotated[int, Meta(ge=1, le=36_500)]
 
@@ -30,8 +30,8 @@ class CrawlRequest(msgspec.Struct, kw_only=True):
     task_type: TaskType
     payload: dict[str, Any] = {}
     time_range: Days | None = None
-    attempt: Attempt = 1
-    max_attempts: Attempt | None = None
+    attempt: AttemptNumber = 1
+    max_attempts: AttemptNumber | None = None
     emitted_at: datetime | None = None
 
 
@@ -48,6 +48,8 @@ class CrawlTask(msgspec.Struct, kw_only=True, omit_defaults=True):
     attempt: int
     max_attempts: int
     emitted_at: datetime
+    project_id: str | None = None
+    brand_name: str | None = None
 
 
 class LimitInfo(msgspec.Struct, kw_only=True):
@@ -84,8 +86,12 @@ class CrawlerResult(msgspec.Struct, kw_only=True):
     payload: list[Any] = []
     job_id: str | msgspec.UnsetType = msgspec.UNSET
     platform: str | msgspec.UnsetType = msgspec.UNSET
-    attempt: Attempt | msgspec.UnsetType = msgspec.UNSET
+    attempt: AttemptNumber | msgspec.UnsetType = msgspec.UNSET
     cursor: str | msgspec.UnsetType = msgspec.UNSET
+    crawl_id: str | msgspec.UnsetType = (
+        msgspec.UNSET
+    )  # one run of the crawler: its result and its batches carry it
+    emitted_at: datetime | msgspec.UnsetType = msgspec.UNSET
 
 
 class FlatResult(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -100,7 +106,7 @@ class FlatResult(msgspec.Struct, kw_only=True, omit_defaults=True):
     metrics: dict[str, Any] = {}
     error_code: str | None = None
     error_message: str | None = None
-    attempt: Attempt | None = None
+    attempt: AttemptNumber | None = None
     emitted_at: datetime | None = None
 
 
@@ -114,6 +120,11 @@ class AnalyzeResult(msgspec.Struct, kw_only=True):
     success_count: Count
     error_count: Count
     platform: str | msgspec.UnsetType = msgspec.UNSET  # both platforms have a batch 1 of the same job
+    fetch_error_count: Count | msgspec.UnsetType = (
+        msgspec.UNSET
+    )  # items with fetch_status error, in none of the above
+    crawl_id: str | msgspec.UnsetType = msgspec.UNSET
+    size_known: bool | msgspec.UnsetType = msgspec.UNSET  # false: an unreadable batch without a content_count
 
 
 class CollectedBatch(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -125,6 +136,8 @@ class CollectedBatch(msgspec.Struct, kw_only=True, omit_defaults=True):
     task_type: str
     batch_index: int
     content_count: int
+    fetch_error_count: int = 0
+    crawl_id: str | None = None
     project_id: str | None = None
     keyword: str | None = None
     brand_name: str | None = None

@@ -8,11 +8,13 @@ from uuid import UUID
 import msgspec
 
 from opilio.contracts.analytics import ImpactReason, RiskLevel, SentimentLabel
+from opilio.contracts.projects import MissingAnalysis
 
 JOB_COMPLETED = "crawl.job.completed"
 JOB_FAILED = "crawl.job.failed"
 ALERT_RAISED = "analytics.alert.raised"
 VALUE_ALERT = "crawl.value.alert"
+PROJECT_STALLED = "project.stalled"
 
 
 class JobCompleted(msgspec.Struct, kw_only=True):
@@ -77,6 +79,17 @@ class AlertRaised(msgspec.Struct, kw_only=True):
     sentiment: SentimentLabel
     permalink: str | None
     reasons: list[ImpactReason]
+
+
+class ProjectStalled(msgspec.Struct, kw_only=True):
+    """`project.stalled`: all tasks of a project are finished, but its analysis has stood still for too long."""
+
+    project_id: str
+    analyze_total: int
+    analyze_done: int
+    analyze_errors: int
+    waiting_since: datetime
+    waiting_for: list[MissingAnalysis]
 
 
 class CloudEvent(msgspec.Struct, kw_only=True):

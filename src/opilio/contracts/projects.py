@@ -104,6 +104,25 @@ class Progress(msgspec.Struct, kw_only=True):
     completed_at: datetime | msgspec.UnsetType = msgspec.UNSET
 
 
+class MissingAnalysis(msgspec.Struct, kw_only=True):
+    """A job of a project with crawled items that were not analysed yet."""
+
+    job_id: str
+    platforms: list[str]
+    keyword: str | None
+    missing: int
+
+
+class Difference(msgspec.Struct, kw_only=True):
+    """A figure of a project that was wrong in the counters or in the cache, before and after."""
+
+    project_id: str
+    where: Literal["counters", "cache"]
+    field: str
+    was: int | str | None
+    now: int | str
+
+
 class ProjectWarning(msgspec.Struct, kw_only=True):
     """Something about a project that a person should know: a keyword that the platform has little of, say."""
 
@@ -131,6 +150,62 @@ class Project(msgspec.Struct, kw_only=True):
     status: ProjectStatus
     progress: Progress
     warnings: list[ProjectWarning] | msgspec.UnsetType = msgspec.UNSET
+    stalled_at: datetime | msgspec.UnsetType = msgspec.UNSET  # since when the analysis is reported as stalled
+    waiting_for: list[MissingAnalysis] | msgspec.UnsetType = (
+        msgspec.UNSET
+    )  # what the analysis has not brought yet
+
+
+class ClosedProject(msgspec.Struct, kw_only=True):
+    """A project that an operator closed: the items that were not analysed count as errors."""
+
+    project_id: str
+    analyze_errors_added: int
+
+
+class DryRunInput(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A search without a project, to see what keywords find."""
+
+    keywords: Annotated[list[Keyword], Meta(min_length=1, max_length=20)]
+    limit: Annotated[int, Meta(ge=1, le=100)] = 10
+
+
+class DryRunTask(msgspec.Struct, kw_only=True):
+    """A dry run on one platform."""
+
+    platform: str
+    status: Literal["waiting", "sent", "retrying", "done", "failed"]
+    successful: int
+    failed: int
+    total_found: int | None
+    error_code: str | None
+    error_message: str | None
+
+
+class DryRunItem(msgspec.Struct, kw_only=True):
+    """A post that a dry run found."""
+
+    platform: str
+    id: str
+    content_text: str | None
+    author_name: str | None
+    permalink: str | None
+    published_at: datetime | None
+    view_count: int
+    like_count: int
+    fetch_status: Literal["success", "error"]
+    error_code: str | None
+
+
+class DryRun(msgspec.Struct, kw_only=True):
+    """A dry run: `done` when every platform has answered and its items are stored."""
+
+    job_id: str
+    keywords: list[str]
+    created_at: datetime
+    done: bool
+    tasks: list[DryRunTask]
+    items: list[DryRunItem]
 
 
 class TaskRow(msgspec.Struct, kw_only=True):

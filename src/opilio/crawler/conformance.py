@@ -1,6 +1,6 @@
-"""The conformance kit: sends tasks to a running crawler, in whatever language, and names the rules it breaks.
+"""The conformance kit: sends tasks to a running crawler in any language and lists the rules it breaks.
 
-`judge` is the contract as a pure function; `Kit` is the wire around it.
+`find_violations` holds the rules as a pure function; `ConformanceCheck` sends and receives.
 """
 
 import asyncio
@@ -20,10 +20,11 @@ from aio_pika.abc import AbstractIncomingMessage
 from obstore.exceptions import BaseError
 from obstore.store import ObjectStore
 
+from opilio.adapters.rabbitmq_topology import Declaration
 from opilio.bus import CONTENT_ENCODING, CONTENT_TYPE, standard_headers
 from opilio.contracts import consistency
 from opilio.contracts.collector import CrawlerResult, CrawlTask, DataCollected
-from opilio.contracts.topology import LIFECYCLE, RESULTS, task_queue
+from opilio.contracts.topology import LIFECYCLE, RESULTS, Topology, task_queue, topology
 from opilio.crawler.crawler import BATCH_SIZES
 
 RULES: Mapping[str, str] = {
@@ -47,16 +48,20 @@ _JSON = re.compile(r"application/json\b.*")
 _ZSTD, _GZIP = b"\x28\xb5\x2f\xfd", b"\x1f\x8b"
 
 
-class Breach(msgspec.Struct):
-    """One rule, broken by the answer to one task."""
+class Violation(msgspec.Struct):
+    """One rule, broken by the answers to one task."""
 
     rule: str
     task: str
     what: str
 
 
-class Said(msgspec.Struct):
-    """A message of the crawler, as it came."""
+class Unfetched(Exception):
+    """A batch that cannot be fetched or read; the text is the cause."""
+
+
+class CrawlerMessage(msgspec.Struct):
+    """A message of the crawler."""
 
     body: bytes
     headers: dict[str, Any] = {}
@@ -66,61 +71,62 @@ class Said(msgspec.Struct):
     correlation_id: str | None = None
 
 
-class Answer(msgspec.Struct):
-    """All that a crawler said about one task, and the batches that it announced."""
+class TaskAnswers(msgspec.Struct):
+    """All messages of a crawler about one task, and the batches that it announced."""
 
     task: CrawlTask
-    results: list[Said] = []
-    events: list[Said] = []
-    batches: dict[str, list[Any] | None] = {}
+    results: list[CrawlerMessage] = []
+    events: list[CrawlerMessage] = []
+    batches: dict[str, list[Any]] = {}
+    faults: dict[str, str] = {}  # why a batch cannot be fetched or read
     repeated: bool = False
 
 
 # ── the rules ────────────────────────────────────────────────────────────────────────────────────
 
 
-def judge(answer: Answer) -> list[Breach]:
-    """Every rule that an answer breaks, once."""
+def find_violations(answer: TaskAnswers) -> list[Violation]:
+    """Every rule that the answers break, once."""
     named = f"{answer.task.job_id} (attempt {answer.task.attempt}, limit {answer.task.limit})"
-    found = dict(_breaches(answer))
-    return [Breach(rule, named, what) for rule, what in found.items()]
+    found = dict(_violations(answer))
+    return [Violation(rule, named, what) for rule, what in found.items()]
 
 
-def _breaches(answer: Answer) -> Iterator[tuple[str, str]]:
+def _violations(answer: TaskAnswers) -> Iterator[tuple[str, str]]:
     if not answer.results:
         yield "answers", "no result came"
         return
-    for said in [*answer.results, *answer.events]:
-        yield from _envelope(said)
+    for message in [*answer.results, *answer.events]:
+        yield from _envelope(message)
     try:
-        results = [msgspec.json.decode(said.body, type=CrawlerResult) for said in answer.results]
+        results = [msgspec.json.decode(message.body, type=CrawlerResult) for message in answer.results]
     except msgspec.DecodeError as error:
         yield "readable", str(error)
         return
-    for result, said in zip(results, answer.results, strict=True):
-        yield from _result(answer.task, result, said)
+    for result, message in zip(results, answer.results, strict=True):
+        yield from _result(answer.task, result, message)
     yield from _repetition(answer, results)
     yield from _batches(answer, results[0])
 
 
-def _envelope(said: Said) -> Iterator[tuple[str, str]]:
-    if not _JSON.fullmatch(said.content_type or ""):
-        yield "headers", f"content_type is {said.content_type}"
-    if (said.content_encoding or "").lower() != CONTENT_ENCODING:
-        yield "headers", f"content_encoding is {said.content_encoding}"
-    if not said.persistent:
+def _envelope(message: CrawlerMessage) -> Iterator[tuple[str, str]]:
+    if not _JSON.fullmatch(message.content_type or ""):
+        yield "headers", f"content_type is {message.content_type}"
+    if (message.content_encoding or "").lower() != CONTENT_ENCODING:
+        yield "headers", f"content_encoding is {message.content_encoding}"
+    if not message.persistent:
         yield "headers", "delivery_mode is not 2"
     for name in ("x-schema-version", "x-trace-id"):
-        if name not in said.headers:
+        if name not in message.headers:
             yield "headers", f"{name} is missing"
 
 
-def _result(task: CrawlTask, result: CrawlerResult, said: Said) -> Iterator[tuple[str, str]]:
-    job_id = result.job_id or said.headers.get("x-job-id") or said.correlation_id
-    platform = result.platform or said.headers.get("x-platform")
+def _result(task: CrawlTask, result: CrawlerResult, message: CrawlerMessage) -> Iterator[tuple[str, str]]:
+    job_id = result.job_id or message.headers.get("x-job-id") or message.correlation_id
+    platform = result.platform or message.headers.get("x-platform")
     if (job_id, platform) != (task.job_id, task.platform):
         yield "attribution", f"it names the job {job_id!r} on {platform!r}"
-    attempt = result.attempt or said.headers.get("x-attempt")
+    attempt = result.attempt or message.headers.get("x-attempt")
     if str(attempt) != str(task.attempt):
         yield "attempt", f"it names the attempt {attempt!r}"
     if result.task_type != task.task_type:
@@ -146,22 +152,22 @@ def _meta(item: Any) -> consistency.Meta:
     return meta.get("job_id"), meta.get("platform"), meta.get("task_type")
 
 
-def _repetition(answer: Answer, results: Sequence[CrawlerResult]) -> Iterator[tuple[str, str]]:
-    """A crawler may say a thing twice, or be asked twice: what it says must be one and the same result."""
+def _repetition(answer: TaskAnswers, results: Sequence[CrawlerResult]) -> Iterator[tuple[str, str]]:
+    """A crawler may publish a result twice, or get a task twice: the results must be equal."""
     if answer.repeated and len(results) < 2:
         yield "same_again", "the same task again was not answered"
-    told = {
+    distinct = {
         (result.attempt, result.cursor, result.success, msgspec.json.encode(result.stats))
         for result in results
     }
-    if len(told) > 1:
-        yield "same_again", f"{len(told)} different results for one attempt"
+    if len(distinct) > 1:
+        yield "same_again", f"{len(distinct)} different results for one attempt"
 
 
-def _batches(answer: Answer, result: CrawlerResult) -> Iterator[tuple[str, str]]:
+def _batches(answer: TaskAnswers, result: CrawlerResult) -> Iterator[tuple[str, str]]:
     task = answer.task
     try:
-        events = [msgspec.json.decode(said.body, type=DataCollected).payload for said in answer.events]
+        events = [msgspec.json.decode(message.body, type=DataCollected).payload for message in answer.events]
     except msgspec.DecodeError as error:
         yield "announced", f"data.collected cannot be read: {error}"
         return
@@ -171,7 +177,7 @@ def _batches(answer: Answer, result: CrawlerResult) -> Iterator[tuple[str, str]]
     for path, event in announced.items():
         items = answer.batches.get(path)
         if items is None:
-            yield "batch_readable", f"{path} cannot be fetched or read"
+            yield "batch_readable", f"{path}: {answer.faults.get(path, 'was not fetched')}"
             continue
         stored += items
         if len(items) != event.content_count:
@@ -191,36 +197,39 @@ def _id(item: Any) -> Any:
     return meta.get("id") if isinstance(meta, dict) else None
 
 
-# ── the wire ─────────────────────────────────────────────────────────────────────────────────────
+# ── messages ─────────────────────────────────────────────────────────────────────────────────────
 
 
-class Kit:
-    """Stands where Opilio stands: use a virtual host of its own, or a broker where no collector runs."""
+class ConformanceCheck:
+    """Takes the place of Opilio: use a virtual host of its own, or a broker where no collector runs."""
 
-    def __init__(self, amqp_url: str, platform: str, *, store: ObjectStore, patience: float = 120) -> None:
+    def __init__(
+        self, amqp_url: str, platform: str, *, store: ObjectStore, timeout_seconds: float = 120
+    ) -> None:
         self._url = amqp_url
         self._platform = platform
         self._store = store
-        self._patience = patience
-        self._answers: dict[str, Answer] = {}
-        self._news = asyncio.Condition()
+        self._timeout_seconds = timeout_seconds
+        self._answers: dict[str, TaskAnswers] = {}
+        self._received = asyncio.Condition()
 
-    async def run(self, keyword: str) -> list[Breach]:
-        """Sends its tasks one after the other and judges all answers."""
+    async def run(self, keyword: str) -> list[Violation]:
+        """Sends its tasks one after the other and checks all answers."""
         async with await aio_pika.connect(self._url) as connection:
             channel = await connection.channel()
+            await self._declare(connection)
             await self._listen(channel)
             for answer in self._tasks(keyword):
                 await self._ask(channel, answer)
-        return [breach for answer in self._answers.values() for breach in judge(answer)]
+        return [breach for answer in self._answers.values() for breach in find_violations(answer)]
 
-    def _tasks(self, keyword: str) -> Iterator[Answer]:
+    def _tasks(self, keyword: str) -> Iterator[TaskAnswers]:
         """A usual task, a tiny one, a second attempt, one that finds nothing, and one that is delivered twice."""
-        yield Answer(task=self._task(keyword, limit=25))
-        yield Answer(task=self._task(keyword, limit=1))
-        yield Answer(task=self._task(keyword, limit=5, attempt=2))
-        yield Answer(task=self._task(f"{keyword} {uuid4().hex}", limit=5))
-        yield Answer(task=self._task(keyword, limit=3), repeated=True)
+        yield TaskAnswers(task=self._task(keyword, limit=25))
+        yield TaskAnswers(task=self._task(keyword, limit=1))
+        yield TaskAnswers(task=self._task(keyword, limit=5, attempt=2))
+        yield TaskAnswers(task=self._task(f"{keyword} {uuid4().hex}", limit=5))
+        yield TaskAnswers(task=self._task(keyword, limit=3), repeated=True)
 
     def _task(self, keyword: str, *, limit: int, attempt: int = 1) -> CrawlTask:
         return CrawlTask(
@@ -235,47 +244,54 @@ class Kit:
             emitted_at=datetime.now(UTC),
         )
 
+    async def _declare(self, connection: Any) -> None:
+        """What a collector would have declared: the exchanges, and the platform's task queue with its delay queues."""
+        whole = topology((self._platform,))
+        wanted = Topology(whole.exchanges, (task_queue(self._platform),))
+        await Declaration(connection).declare(wanted)
+
     async def _listen(self, channel: Any) -> None:
         for exchange, key, kind in (
             (RESULTS, f"crawler.{self._platform}.result", "results"),
             (LIFECYCLE, "data.collected", "events"),
         ):
-            await channel.declare_exchange(exchange, "topic", durable=True)
             queue = await channel.declare_queue(exclusive=True)
             await queue.bind(exchange, key)
-            await queue.consume(self._hearing(kind), no_ack=True)
+            await queue.consume(self._receiver(kind), no_ack=True)
 
-    def _hearing(self, kind: str) -> Any:
-        async def hear(message: AbstractIncomingMessage) -> None:
-            said = Said(
-                body=message.body,
-                headers=dict(message.headers),
-                content_type=message.content_type,
-                content_encoding=message.content_encoding,
-                persistent=message.delivery_mode == aio_pika.DeliveryMode.PERSISTENT,
-                correlation_id=message.correlation_id,
+    def _receiver(self, kind: str) -> Any:
+        async def receive(incoming: AbstractIncomingMessage) -> None:
+            message = CrawlerMessage(
+                body=incoming.body,
+                headers=dict(incoming.headers),
+                content_type=incoming.content_type,
+                content_encoding=incoming.content_encoding,
+                persistent=incoming.delivery_mode == aio_pika.DeliveryMode.PERSISTENT,
+                correlation_id=incoming.correlation_id,
             )
-            async with self._news:
+            if kind == "results" and _is_start(message):
+                return
+            async with self._received:
                 for job_id, answer in self._answers.items():
                     if (
                         job_id in (message.correlation_id, message.headers.get("x-job-id"))
-                        or job_id.encode() in said.body
+                        or job_id.encode() in message.body
                     ):
-                        getattr(answer, kind).append(said)
-                self._news.notify_all()
+                        getattr(answer, kind).append(message)
+                self._received.notify_all()
 
-        return hear
+        return receive
 
-    async def _ask(self, channel: Any, answer: Answer) -> None:
-        answer.results, answer.events, answer.batches = [], [], {}
+    async def _ask(self, channel: Any, answer: TaskAnswers) -> None:
+        answer.results, answer.events, answer.batches, answer.faults = [], [], {}, {}
         self._answers[answer.task.job_id] = answer
         for number in range(2 if answer.repeated else 1):
             await self._send(channel, answer.task)
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._patience), self._news:
-                    await self._news.wait_for(lambda wanted=number + 1: len(answer.results) >= wanted)  # type: ignore[misc]
-        for said in answer.events:
-            await self._fetch(answer, said)
+                async with asyncio.timeout(self._timeout_seconds), self._received:
+                    await self._received.wait_for(lambda wanted=number + 1: len(answer.results) >= wanted)  # type: ignore[misc]
+        for message in answer.events:
+            await self._fetch(answer, message)
 
     async def _send(self, channel: Any, task: CrawlTask) -> None:
         message = aio_pika.Message(
@@ -290,24 +306,40 @@ class Kit:
         )
         await channel.default_exchange.publish(message, task_queue(self._platform).name)
 
-    async def _fetch(self, answer: Answer, said: Said) -> None:
+    async def _fetch(self, answer: TaskAnswers, message: CrawlerMessage) -> None:
         with suppress(msgspec.DecodeError):
-            path = msgspec.json.decode(said.body, type=DataCollected).payload.minio_path
-            answer.batches[path] = await self._batch(path)
+            path = msgspec.json.decode(message.body, type=DataCollected).payload.minio_path
+            try:
+                answer.batches[path] = await self._batch(path)
+            except Unfetched as fault:
+                answer.faults[path] = str(fault)
 
-    async def _batch(self, path: str) -> list[Any] | None:
+    async def _batch(self, path: str) -> list[Any]:
         key = path.removeprefix("minio://").partition("/")[2]
         try:
             found = await obstore.get_async(self._store, key)
             body = bytes(await found.bytes_async())
-        except (BaseError, OSError):
-            return None
+        except FileNotFoundError:
+            raise Unfetched(f"there is no object {key} in the bucket of --blobs-url") from None
+        except (BaseError, OSError) as error:
+            raise Unfetched(f"object storage answered {type(error).__name__}: {error}"[:300]) from None
         try:
             read = msgspec.json.decode(_unpacked(body))
-        except (msgspec.DecodeError, zstandard.ZstdError, OSError, EOFError):
-            return None
+        except (msgspec.DecodeError, zstandard.ZstdError, OSError, EOFError) as error:
+            raise Unfetched(f"cannot be read: {error}") from None
         items = read.get("items") if isinstance(read, dict) else read
-        return items if isinstance(items, list) else None
+        if not isinstance(items, list):
+            raise Unfetched("holds neither an array nor {items: […]}")
+        return items
+
+
+def _is_start(message: CrawlerMessage) -> bool:
+    """A crawler may say that it has begun; its result is yet to come."""
+    try:
+        body = msgspec.json.decode(message.body)
+    except msgspec.DecodeError:
+        return False
+    return isinstance(body, dict) and body.get("status") in {"started", "running"}
 
 
 def _unpacked(body: bytes) -> bytes:

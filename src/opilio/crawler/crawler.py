@@ -1,10 +1,10 @@
-"""Runs an author's search for every task: batches to object storage, events and one result to the bus, one ack."""
+"""Runs a search for every task: stores batches, publishes their events and one result, then acknowledges."""
 
 import asyncio
-import re
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Protocol
 from uuid import NAMESPACE_URL, uuid5
@@ -20,15 +20,15 @@ from opilio.bus import Ack, Consumer, DeadLetter, Handler, Headers, Message, Ver
 from opilio.contracts.collector import DATA_COLLECTED, CollectedBatch, CrawlerResult, CrawlTask, DataCollected
 from opilio.contracts.topology import LIFECYCLE, RESULTS, task_queue
 from opilio.crawler.search import CrawlFailed, Search, Yielded
-from opilio.crawler.task_output import Gathering
+from opilio.crawler.task_output import TaskOutput
+from opilio.project_id import extract_project_id
 
 log = structlog.get_logger(__name__)
 BATCH_SIZES: Mapping[str, int] = {"tiktok": 50, "youtube": 20}
 _USUAL_BATCH = 50
-_REMEMBERED = 64  # results carry their items
-_PROJECT_JOB = re.compile(r"(.+)-[^-]*-[0-9]+")
-_UUID = re.compile(r"[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_REMEMBERED = 64  # few, because results contain their items
 _encode = msgspec.json.Encoder().encode
+_TRACE: ContextVar[Any] = ContextVar("trace", default=None)  # of the task that is being crawled
 _decode = msgspec.json.Decoder(CrawlTask).decode
 
 
@@ -50,16 +50,16 @@ class Link(Protocol):
 
 
 class NotStored(CrawlFailed):
-    """Object storage did not take a batch: what was found is not collected."""
+    """A batch could not be stored."""
 
 
 class Batches:
-    """Sends a gathering's batches as they fill, numbered from 1."""
+    """Stores and announces the batches of a task as they fill, numbered from 1."""
 
-    def __init__(self, crawler: "Crawler", task: CrawlTask, gathering: Gathering) -> None:
+    def __init__(self, crawler: "Crawler", task: CrawlTask, output: TaskOutput) -> None:
         self._crawler = crawler
         self._task = task
-        self._gathering = gathering
+        self._output = output
         self._number = 0
 
     async def send_full(self) -> None:
@@ -69,13 +69,13 @@ class Batches:
         await self._send(rest=True)
 
     async def _send(self, *, rest: bool) -> None:
-        for batch in self._gathering.batches(self._crawler.batch_size, rest=rest):
+        for batch in self._output.batches(self._crawler.batch_size, rest=rest):
             self._number += 1
-            await self._crawler.store_batch(self._task, self._number, batch)
+            await self._crawler.store_batch(self._task, self._number, batch, self._output.crawl_id)
 
 
 class Crawler:
-    """One platform's crawler. A failure is told by its code and acknowledged: whether to try again is not its to say."""
+    """One platform's crawler. A failure is reported by its code; the collector decides about retries."""
 
     def __init__(
         self,
@@ -105,11 +105,11 @@ class Crawler:
         self._version = version
         self._results = results
         self._lifecycle = lifecycle
-        # A task that comes twice (its acknowledgement was lost) is answered as before, not crawled again.
+        # A redelivered task is answered from memory, not crawled again.
         self._answered: OrderedDict[tuple[str, int], CrawlerResult] = OrderedDict()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Crawls until told to stop; tasks under way are finished."""
+        """Crawls until `stop` is set; running tasks finish first."""
         consumer = await self._link.consume(
             task_queue(self.platform).name, self.handle, prefetch=self._at_once
         )
@@ -122,11 +122,12 @@ class Crawler:
         try:
             task = _decode(message.body)
         except msgspec.DecodeError as error:
-            return DeadLetter(f"is no task: {error}")
+            return DeadLetter(f"not a task: {error}")
+        _TRACE.set(message.headers.get("x-trace-id"))
         key = (task.job_id, task.attempt)
         result = self._answered.get(key) or await self.crawl(task)
         self._remember(key, result)
-        await self._tell(task, result)
+        await self._publish_result(task, result)
         return Ack()
 
     def _remember(self, key: tuple[str, int], result: CrawlerResult) -> None:
@@ -136,15 +137,15 @@ class Crawler:
 
     async def crawl(self, task: CrawlTask) -> CrawlerResult:
         """Runs the author's search; batches are stored and announced as they fill."""
-        gathering = Gathering(task, version=self._version, applied_limit=min(task.limit, self._most))
-        batches = Batches(self, task, gathering)
+        output = TaskOutput(task, version=self._version, applied_limit=min(task.limit, self._most))
+        batches = Batches(self, task, output)
         failure: CrawlFailed | None = None
         try:
             async with asyncio.timeout(self._time_limit), aclosing(self._yields(task)) as yields:
                 async for yielded in yields:
-                    gathering.add(yielded)
+                    output.add(yielded)
                     await batches.send_full()
-                    if gathering.full:
+                    if output.full:
                         break
         except CrawlFailed as failed:
             failure = failed
@@ -152,14 +153,14 @@ class Crawler:
             failure = CrawlFailed("TIMEOUT", f"the crawl took longer than {self._time_limit:g} seconds")
         try:
             await batches.send_rest()
-        except NotStored as lost:
-            failure = lost
+        except NotStored as error:
+            failure = error
         if isinstance(failure, NotStored):
-            gathering.forget()
-        return gathering.result(failure)
+            output.discard()
+        return output.result(failure)
 
     async def _yields(self, task: CrawlTask) -> AsyncGenerator[Yielded, None]:
-        """The author's search; whatever it raises becomes a failure with a code."""
+        """Runs the search; an exception becomes a failure with a code."""
         try:
             async for yielded in self._search(task):
                 yield yielded
@@ -171,24 +172,29 @@ class Crawler:
             log.exception("crawler.search_failed", job_id=task.job_id, platform=self.platform)
             raise CrawlFailed("SEARCH_FAILED", f"{type(error).__name__}: {error}") from error
 
-    async def store_batch(self, task: CrawlTask, number: int, batch: list[dict[str, Any]]) -> None:
-        """The key names job and number, so that the same batch again overwrites itself."""
-        key = f"crawl/{self.platform}/{task.job_id}/batch-{number:04d}.json.zst"
+    async def store_batch(
+        self, task: CrawlTask, number: int, batch: list[dict[str, Any]], crawl_id: str
+    ) -> None:
+        """Every run of a crawl has its own keys: what an earlier run stored is not overwritten while it is read."""
+        key = f"crawl/{self.platform}/{task.job_id}/{crawl_id}/batch-{number:04d}.json.zst"
         try:
             await obstore.put_async(self._store, key, zstandard.compress(_encode(batch), 3))
         except (BaseError, OSError) as error:
             raise NotStored("UPLOAD_FAILED", f"{type(error).__name__}: {error}"[:500]) from error
-        event_id = str(uuid5(NAMESPACE_URL, f"{self.platform}/{task.job_id}/{task.attempt}/{number}"))
+        event_id = str(uuid5(NAMESPACE_URL, f"{self.platform}/{task.job_id}/{crawl_id}/{number}"))
         event = DataCollected(
             event_id=event_id,
             event_type=DATA_COLLECTED,
             timestamp=datetime.now(UTC),
             payload=CollectedBatch(
                 minio_path=f"{self._bucket}/{key}",
-                project_id=project_of(task.job_id),
+                project_id=task.project_id or extract_project_id(task.job_id),
+                brand_name=task.brand_name,
+                crawl_id=crawl_id,
                 job_id=task.job_id,
                 batch_index=number,
                 content_count=len(batch),
+                fetch_error_count=sum(item["meta"]["fetch_status"] == "error" for item in batch),
                 platform=self.platform,
                 task_type=task.task_type,
                 keyword=task.keywords[0] if task.keywords else None,
@@ -203,7 +209,7 @@ class Crawler:
             correlation_id=task.job_id,
         )
 
-    async def _tell(self, task: CrawlTask, result: CrawlerResult) -> None:
+    async def _publish_result(self, task: CrawlTask, result: CrawlerResult) -> None:
         await self._link.publish(
             self._results,
             f"crawler.{self.platform}.result",
@@ -214,10 +220,6 @@ class Crawler:
         )
 
     def _headers(self, task: CrawlTask) -> dict[str, Any]:
-        return {"x-job-id": task.job_id, "x-platform": self.platform, "x-attempt": task.attempt}
-
-
-def project_of(job_id: str) -> str | None:
-    """The project that a job belongs to; a dry run has a UUID as its job and no project."""
-    named = None if _UUID.fullmatch(job_id) else _PROJECT_JOB.fullmatch(job_id)
-    return named.group(1) if named else None
+        headers = {"x-job-id": task.job_id, "x-platform": self.platform, "x-attempt": task.attempt}
+        trace = _TRACE.get()
+        return {**headers, "x-trace-id": trace} if trace else headers

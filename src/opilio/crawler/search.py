@@ -1,4 +1,4 @@
-"""What the author of a crawler writes and gets: a task comes in, items are yielded."""
+"""The types of a search function: it gets a task and yields items."""
 
 from collections.abc import AsyncIterator, Callable
 from typing import Any, TypeAlias
@@ -32,7 +32,7 @@ class Failed(msgspec.Struct, kw_only=True):
 
 
 class Skipped(msgspec.Struct, kw_only=True):
-    """A post that was left out on purpose: a duplicate, or not what was asked for."""
+    """A post that was left out on purpose: a duplicate, or not a match."""
 
     id: str
 

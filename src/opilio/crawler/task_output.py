@@ -1,8 +1,9 @@
-"""Keeps count of what a crawl yields, cuts it into batches, and tells it as the contract wants it told."""
+"""Counts what a search yields, splits it into batches and builds the result."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 from opilio.contracts.collector import CrawlerResult, CrawlTask, LimitInfo, ResultError, Stats
 from opilio.crawler.search import CrawlFailed, Failed, Found, Item, Skipped, Yielded
@@ -10,13 +11,14 @@ from opilio.crawler.search import CrawlFailed, Failed, Found, Item, Skipped, Yie
 PARTIAL = "CRAWL_PARTIAL"
 
 
-class Gathering:
-    """One task's yield. Error items travel in batches, so that they are analysed; the result carries the rest."""
+class TaskOutput:
+    """The output of one task. Failed items are in the batches, but not in the payload of the result."""
 
     def __init__(self, task: CrawlTask, *, version: str, applied_limit: int) -> None:
         self._task = task
         self._version = version
         self.applied_limit = applied_limit
+        self.crawl_id = uuid4().hex  # names this run in its result and its batches
         self._found: int | None = None
         self._seen: set[str] = set()
         self.items: list[dict[str, Any]] = []
@@ -33,7 +35,7 @@ class Gathering:
         return self.tried >= self.applied_limit
 
     def add(self, yielded: Yielded) -> None:
-        """What is yielded twice is skipped the second time: a platform's pages overlap."""
+        """Adds one yielded value; an id seen before is counted as skipped, because pages overlap."""
         if isinstance(yielded, Found):
             self._found = yielded.total
             return
@@ -42,28 +44,28 @@ class Gathering:
             return
         self._seen.add(yielded.id)
         if isinstance(yielded, Item):
-            told = self._item(yielded)
-            self.items.append(told)
+            item = self._item(yielded)
+            self.items.append(item)
         else:
-            told = self._error(yielded)
+            item = self._error(yielded)
             self.failed += 1
-        self.waiting.append(told)
+        self.waiting.append(item)
 
     def batches(self, size: int, *, rest: bool = False) -> Iterator[list[dict[str, Any]]]:
-        """Full batches; the last, short one only when there is no more to come."""
+        """Full batches; with `rest` also the last, shorter one."""
         while len(self.waiting) >= size or (rest and self.waiting):
             batch, self.waiting = self.waiting[:size], self.waiting[size:]
             yield batch
 
-    def forget(self) -> None:
-        """What could not be stored was not collected: the next attempt brings it again."""
+    def discard(self) -> None:
+        """Drops everything, because it could not be stored; the next attempt collects it again."""
         self.items, self.waiting, self.failed, self.skipped = [], [], 0, 0
 
     def result(self, failure: CrawlFailed | None = None) -> CrawlerResult:
-        """The result of version 2, true to its own rules."""
+        """The result in version 2."""
         if failure is not None and self.items:
             failure = CrawlFailed(PARTIAL, f"{failure.code}: {failure.message}")
-        # A search that ended below the limit has seen all there is, whatever the platform promised.
+        # A search that ended below the limit has found everything, whatever total the platform reported.
         ended_early = failure is None and not self.full
         found = self.tried if ended_early else max(self._found or 0, self.tried)
         return CrawlerResult(
@@ -86,6 +88,8 @@ class Gathering:
             job_id=self._task.job_id,
             platform=self._task.platform,
             attempt=self._task.attempt,
+            crawl_id=self.crawl_id,
+            emitted_at=datetime.now(UTC),
         )
 
     def _meta(self, id_: str, status: str, more: dict[str, Any]) -> dict[str, Any]:
@@ -112,14 +116,14 @@ class Gathering:
         }
 
     def _error(self, failed: Failed) -> dict[str, Any]:
-        told = {
+        error = {
             "fetch_error": failed.message or failed.code,
             "error_code": failed.code,
             "error_details": failed.details,
             "permalink": failed.permalink,
         }
         return {
-            "meta": self._meta(failed.id, "error", told),
+            "meta": self._meta(failed.id, "error", error),
             "content": {},
             "interaction": {},
             "author": {},

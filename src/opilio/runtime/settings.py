@@ -16,7 +16,8 @@ from pydantic_settings import (
 )
 
 from opilio.collector.config import Config as Collecting
-from opilio.contracts.topology import Topology, topology
+from opilio.collector.result import RETRYABLE_CODES
+from opilio.contracts.topology import INBOUND, LIFECYCLE, RESULTS, Topology, topology
 from opilio.crawl.adaptive.budget import Budgets
 from opilio.crawl.politeness import Limits
 from opilio.crawl.priority import Bands, Rules
@@ -143,6 +144,24 @@ class Settings(BaseSettings):
     task_timeout_seconds: float = Field(
         1800, gt=0, description="A task without a result after this time has failed."
     )
+    tasks_in_flight: int = Field(
+        1000, ge=1, description="Tasks of one platform that are sent and not finished, at most."
+    )
+    analyze_timeout_seconds: float = Field(
+        1800, gt=0, description="An analysis that stands still for this long is reported as stalled."
+    )
+    retryable_error_codes: Annotated[tuple[str, ...], NoDecode] = Field(
+        tuple(sorted(RETRYABLE_CODES)), description="Error codes after which a task is tried again."
+    )
+    retry_backoff_seconds_by_platform: dict[str, float] = Field(
+        default_factory=dict,
+        description="Wait before a first retry by platform; in the environment `OPILIO_RETRY_BACKOFF_SECONDS__TIKTOK`.",
+    )
+    exchange_inbound: str = Field(INBOUND, min_length=1, description="The exchange of crawl requests.")
+    exchange_results: str = Field(RESULTS, min_length=1, description="The exchange of results.")
+    exchange_lifecycle: str = Field(
+        LIFECYCLE, min_length=1, description="The exchange of project.created and data.collected."
+    )
     strict_contracts: bool = Field(
         False, description="Whether results with inconsistent counts are dead-lettered."
     )
@@ -182,9 +201,9 @@ class Settings(BaseSettings):
         parse_allow(value)
         return value
 
-    @field_validator("platforms", mode="before")
+    @field_validator("platforms", "retryable_error_codes", mode="before")
     @classmethod
-    def _are_platforms(cls, value: object) -> object:
+    def _are_listed(cls, value: object) -> object:
         """`tiktok,youtube` in the environment, a list in the file."""
         return (
             tuple(word.strip() for word in value.split(",") if word.strip())
@@ -239,7 +258,12 @@ class Settings(BaseSettings):
 
     @property
     def topology(self) -> Topology:
-        return topology(self.platforms)
+        return topology(
+            self.platforms,
+            inbound=self.exchange_inbound,
+            results=self.exchange_results,
+            lifecycle=self.exchange_lifecycle,
+        )
 
     @property
     def collector(self) -> Collecting:
@@ -248,7 +272,16 @@ class Settings(BaseSettings):
             limit_per_keyword=self.limit_per_keyword,
             max_attempts=self.max_attempts,
             backoff=timedelta(seconds=self.retry_backoff_seconds),
-            backoff_by_platform=_backoff_by_platform(os.environ),
+            backoff_by_platform={
+                platform: timedelta(seconds=seconds)
+                for platform, seconds in (
+                    self.retry_backoff_seconds_by_platform | _backoff_by_platform(os.environ)
+                ).items()
+            },
+            tasks_in_flight=self.tasks_in_flight,
+            analyze_timeout=timedelta(seconds=self.analyze_timeout_seconds),
+            retryable_codes=frozenset(self.retryable_error_codes),
+            results_exchange=self.exchange_results,
             task_timeout=timedelta(seconds=self.task_timeout_seconds),
             strict_contracts=self.strict_contracts,
             progress_webhook_url=self.progress_webhook_url,
@@ -270,14 +303,17 @@ def _rules(table: dict[str, dict[str, list[float]]]) -> Rules:
     return Rules(**given)
 
 
-def _backoff_by_platform(environment: Mapping[str, str]) -> dict[str, timedelta]:
+def _backoff_by_platform(environment: Mapping[str, str]) -> dict[str, float]:
     """`OPILIO_RETRY_BACKOFF_SECONDS__TIKTOK=60`."""
     prefix = "OPILIO_RETRY_BACKOFF_SECONDS__"
-    return {
-        name.removeprefix(prefix).lower(): timedelta(seconds=float(value))
-        for name, value in environment.items()
-        if name.startswith(prefix)
-    }
+    found: dict[str, float] = {}
+    for name, value in environment.items():
+        if name.startswith(prefix):
+            try:
+                found[name.removeprefix(prefix).lower()] = float(value)
+            except ValueError:
+                raise OpilioError(f"{name} is {value!r}; it must be a number of seconds") from None
+    return found
 
 
 def load_settings(**overrides: Any) -> Settings:

@@ -1,19 +1,26 @@
 -- name: claim_batch
--- Takes a batch for good, unless it or its event was taken before. One that failed may still succeed.
-insert into analysed_batch (batch_key, event_id, project_id, job_id, status, success_count, error_count, processed_at)
-select :batch_key, :event_id, :project_id, :job_id, :status, :success_count, :error_count, :now
+-- Takes a batch, unless it was stored with this content, or its event with another batch. A failure replaces nothing.
+insert into analysed_batch (batch_key, event_id, project_id, job_id, status, success_count, error_count, fetch_error_count,
+                            content_digest, processed_at)
+select :batch_key, :event_id, :project_id, :job_id, :status, :success_count, :error_count, :fetch_error_count, :digest, :now
 where not exists (
   select from analysed_batch where event_id = :event_id and batch_key <> :batch_key and status = 'done')
 on conflict (batch_key) do update
   set status = excluded.status, success_count = excluded.success_count, error_count = excluded.error_count,
+      fetch_error_count = excluded.fetch_error_count, content_digest = excluded.content_digest,
       processed_at = excluded.processed_at
-  where analysed_batch.status = 'failed' and excluded.status = 'done'
-returning (xmax = 0) as fresh;
+  where excluded.status = 'done'
+    and (analysed_batch.status = 'failed' or analysed_batch.content_digest not in ('', excluded.content_digest))
+returning true;
+
+-- name: event_has_other_batch
+-- Whether an event was stored with another batch.
+select exists (select from analysed_batch where event_id = :event_id and batch_key <> :batch_key and status = 'done');
 
 -- name: batch_is_done
--- Whether a batch, or the event that brings it, was analysed before.
-select exists (select from analysed_batch where batch_key = :batch_key and status = 'done')
-    or exists (select from analysed_batch where event_id = :event_id and status = 'done');
+-- Whether a batch was analysed with this content; without a digest, any content is taken for it.
+select exists (select from analysed_batch
+               where batch_key = :batch_key and status = 'done' and content_digest in ('', :digest));
 
 -- name: claim_identities
 -- Gives every new post its identity; in the order of the key, so that batches that share posts do not lock each other.
@@ -122,8 +129,8 @@ select :type, project_id, data, :now from risen;
 
 -- name: announce_result
 -- The message that tells the collector how the batch ended, from the same transaction.
-insert into outbox (type, subject, data, occurred_at, exchange, routing_key, correlation_id)
-values (:type, :project_id, :data, :now, :exchange, :routing_key, :job_id);
+insert into outbox (type, subject, data, occurred_at, exchange, routing_key, correlation_id, headers)
+values (:type, :project_id, :data, :now, :exchange, :routing_key, :job_id, :headers);
 
 -- name: delete_old_identities
 -- Identities of posts whose month was dropped.

@@ -1,9 +1,9 @@
 -- name: insert_project
--- A new project; nothing when its id is taken.
+-- Inserts a project; returns nothing when its id exists.
 insert into project (project_id, brand_name, brand_keywords, competitor_keywords, platforms, limit_per_keyword, time_range,
-                     webhook_url, tasks_total, definition, snapshot, created_at, created_by)
+                     webhook_url, tasks_total, definition, snapshot, trace_id, created_at, created_by)
 values (:project_id, :brand_name, :brand_keywords, :competitor_keywords, :platforms, :limit_per_keyword, :time_range,
-        :webhook_url, :tasks_total, :definition, :snapshot, now(), :created_by)
+        :webhook_url, :tasks_total, :definition, :snapshot, :trace_id, now(), :created_by)
 on conflict (project_id) do nothing
 returning project_id;
 
@@ -11,10 +11,10 @@ returning project_id;
 select definition from project where project_id = :project_id;
 
 -- name: insert_tasks
--- Records tasks before they go out; a task that is there already stays as it is.
+-- Records tasks before they are sent; existing tasks are not changed.
 with recorded as (
-  insert into task (platform, job_id, project_id, task_type, body, attempt, max_attempts, created_at, send_at, ready_at)
-  select t.platform, t.job_id, :project_id, t.task_type, t.body::json, t.attempt, t.max_attempts, now(), now(), now()
+  insert into task (platform, job_id, project_id, task_type, body, attempt, max_attempts, trace_id, created_at, send_at, ready_at)
+  select t.platform, t.job_id, :project_id, t.task_type, t.body::json, t.attempt, t.max_attempts, :trace_id, now(), now(), now()
   from unnest(:platforms::text[], :job_ids::text[], :task_types::text[], :bodies::text[], :attempts::int[],
               :max_attempts::int[]) t(platform, job_id, task_type, body, attempt, max_attempts)
   on conflict (job_id, platform) do nothing
@@ -22,41 +22,58 @@ with recorded as (
 )
 select (select count(*) from recorded)::int as tasks, count(pg_notify('opilio_tasks', '')) from (select 1 from recorded limit 1) woken;
 
--- name: unopened_projects
--- Projects whose state was not made yet: whoever recorded them is about to, or died.
-select project_id, tasks_total, tasks_total::bigint * limit_per_keyword as items_expected
-from project where opened_at is null
-order by created_at limit :most
-for update skip locked;
-
--- name: mark_opened
-update project set opened_at = now() where project_id = any(:project_ids::text[]) and opened_at is null;
+-- name: lock_sending
+-- One process sends at a time, so that the limit of tasks in flight holds.
+select pg_try_advisory_xact_lock(hashtext('opilio.collector.send_tasks'));
 
 -- name: claim_tasks
--- Tasks that have to go out and that no other sender holds, those of a project only once its state exists.
-select t.platform, t.job_id, t.project_id, t.body::text as body, t.attempt,
-       greatest(extract(epoch from t.ready_at - now()), 0)::double precision as wait
-from task t
-where t.state = 'open' and t.sent_at is null and t.send_at <= now() and t.platform = any(:platforms::text[])
-  and (t.project_id is null or exists (select 1 from project p where p.project_id = t.project_id and p.opened_at is not null))
-order by t.send_at
-limit :most
-for update of t skip locked;
+-- Unsent tasks, of each platform no more than may be in flight beside those that are.
+select c.* from unnest(:platforms::text[]) p(platform)
+cross join lateral (
+  select t.platform, t.job_id, t.project_id, t.body::text as body, t.attempt, t.trace_id,
+         greatest(extract(epoch from t.ready_at - now()), 0)::double precision as wait
+  from task t
+  where t.state = 'open' and t.sent_at is null and t.send_at <= now() and t.platform = p.platform
+  order by t.send_at, t.created_at, t.job_id
+  limit least(:most, greatest(0, :in_flight - (
+    select count(*) from task o where o.platform = p.platform and o.state = 'open' and o.sent_at is not null)))
+  for update of t skip locked) c;
 
 -- name: mark_sent
--- The bus has them: from now on the crawler's time runs.
-update task t set sent_at = now(), deadline = greatest(now(), t.ready_at) + make_interval(secs => :timeout)
+-- The bus has confirmed these tasks. Their time-out starts when they have left their queue.
+update task t set sent_at = now(), deadline = null
 from unnest(:platforms::text[], :job_ids::text[]) s(platform, job_id)
 where t.platform = s.platform and t.job_id = s.job_id;
 
--- name: put_off
--- No queue took them: they are tried again later, and do not stand in the way of others.
+-- name: sent_platforms
+-- Platforms with sent tasks whose time-out has not started, and when the last of them was in its queue.
+select platform, max(greatest(sent_at, ready_at)) as last_sent, now() as at
+from task where state = 'open' and sent_at is not null and deadline is null and ready_at <= now() group by platform;
+
+-- name: start_deadlines
+-- These tasks have left their queue: it was empty, or a task that was queued behind them was answered.
+with answered as (
+  select max(greatest(t.sent_at, t.ready_at)) as at from task t
+  where t.platform = :platform and t.state <> 'open' and t.finished_at > now() - interval '1 day'
+    and t.sent_at is not null and t.error_code is distinct from 'TIMEOUT')
+update task t set deadline = now() + make_interval(secs => :timeout)
+where t.platform = :platform and t.state = 'open' and t.sent_at is not null and t.deadline is null
+  and greatest(t.sent_at, t.ready_at) <= greatest(:empty_at::timestamptz, (select at from answered));
+
+-- name: start_task
+-- The crawler says that it has begun.
+update task t set deadline = now() + make_interval(secs => :timeout)
+from unnest(:platforms::text[], :job_ids::text[]) s(platform, job_id)
+where t.platform = s.platform and t.job_id = s.job_id and t.state = 'open' and t.sent_at is not null and t.deadline is null;
+
+-- name: postpone_tasks
+-- Tasks without a queue are tried again later, so that they do not block others.
 update task t set send_at = now() + make_interval(secs => :seconds)
 from unnest(:platforms::text[], :job_ids::text[]) s(platform, job_id)
 where t.platform = s.platform and t.job_id = s.job_id;
 
 -- name: overdue_tasks
--- Tasks whose crawler has been silent for too long. The deadline moves on, so that each is reported once a time-out.
+-- Tasks past their deadline. The deadline is moved, so that each is reported once per time-out.
 with late as (
   select t.platform, t.job_id from task t
   where t.state = 'open' and t.sent_at is not null and t.deadline <= now()
@@ -65,23 +82,46 @@ with late as (
 )
 update task t set deadline = now() + make_interval(secs => :timeout)
 from late l where t.platform = l.platform and t.job_id = l.job_id
-returning t.platform, t.job_id, t.task_type, t.attempt;
+returning t.platform, t.job_id, t.task_type, t.attempt, t.trace_id;
+
+-- name: projects_of_tasks
+select distinct t.project_id
+from unnest(:job_ids::text[], :platforms::text[]) k(job_id, platform)
+join task t on t.job_id = k.job_id and t.platform = k.platform
+where t.project_id is not null;
 
 -- name: lock_tasks
--- The tasks that results speak of, in the order of their keys, so that two collectors never wait crosswise.
-select t.platform, t.job_id, t.project_id, t.state, t.attempt, t.max_attempts, t.ready_at, t.settled_by, t.items_attempt,
-       t.retried_for, t.error_code, t.error_message
+-- Locks the tasks of some results in the order of their keys, so that two collectors never deadlock.
+select t.platform, t.job_id, t.project_id, t.state, t.attempt, t.max_attempts, t.ready_at, t.items_attempt, t.crawl_id,
+       t.error_code, t.error_message, t.successful, t.failed, t.skipped, t.body ->> 'emitted_at' as emitted_at
 from unnest(:job_ids::text[], :platforms::text[]) k(job_id, platform)
 join task t on t.job_id = k.job_id and t.platform = k.platform
 order by t.job_id, t.platform
 for no key update of t;
 
--- name: move_tasks
--- What the results decided. A retry becomes unsent again; whoever sends is woken.
-with moved as (
+-- name: results_of_tasks
+select r.job_id, r.platform, r.attempt, r.cursor, r.success, r.usable, r.successful, r.failed, r.skipped, r.counted, r.digests
+from unnest(:job_ids::text[], :platforms::text[]) k(job_id, platform)
+join task_result r on r.job_id = k.job_id and r.platform = k.platform;
+
+-- name: store_results
+-- Inserts or replaces received results.
+insert into task_result (job_id, platform, attempt, cursor, success, usable, successful, failed, skipped, counted, digests,
+                         received_at)
+select r.job_id, r.platform, r.attempt, r.cursor, r.success, r.usable, r.successful, r.failed, r.skipped, r.counted, r.digests,
+       now()
+from jsonb_to_recordset(:results) as r(job_id text, platform text, attempt smallint, cursor text, success boolean,
+  usable boolean, successful int, failed int, skipped int, counted boolean, digests text[])
+on conflict (job_id, platform, attempt, cursor) do update set
+  success = excluded.success, usable = excluded.usable, successful = excluded.successful, failed = excluded.failed,
+  skipped = excluded.skipped, counted = excluded.counted, digests = excluded.digests, received_at = excluded.received_at;
+
+-- name: update_tasks
+-- Stores decisions. A retry becomes unsent again; senders are notified, because a finished task makes room.
+with changed as (
   update task t set
-    state = m.state, attempt = m.attempt, ready_at = m.ready_at, settled_by = m.settled_by, items_attempt = m.items_attempt,
-    retried_for = m.retried_for, error_code = m.error_code, error_message = m.error_message,
+    state = m.state, attempt = m.attempt, ready_at = m.ready_at, items_attempt = m.items_attempt, crawl_id = m.crawl_id,
+    error_code = m.error_code, error_message = m.error_message,
     sent_at = case when m.retried then null else t.sent_at end,
     send_at = case when m.retried then now() else t.send_at end,
     deadline = case when m.retried then null else t.deadline end,
@@ -89,28 +129,21 @@ with moved as (
     successful = m.successful, failed = m.failed, skipped = m.skipped,
     total_found = coalesce(m.total_found, t.total_found), platform_limited = t.platform_limited or m.platform_limited
   from unnest(:platforms::text[], :job_ids::text[], :states::text[], :attempts::int[], :ready_at::timestamptz[],
-              :settled_by::text[], :items_attempts::int[], :retried_for::text[], :error_codes::text[],
-              :error_messages::text[], :retried::boolean[], :successful::int[], :failed::int[], :skipped::int[],
+              :items_attempts::int[], :crawl_ids::text[], :error_codes::text[], :error_messages::text[],
+              :retried::boolean[], :successful::int[], :failed::int[], :skipped::int[],
               :total_found::int[], :platform_limited::boolean[])
-    m(platform, job_id, state, attempt, ready_at, settled_by, items_attempt, retried_for, error_code, error_message,
+    m(platform, job_id, state, attempt, ready_at, items_attempt, crawl_id, error_code, error_message,
       retried, successful, failed, skipped, total_found, platform_limited)
   where t.platform = m.platform and t.job_id = m.job_id
-  returning m.retried
+  returning 1
 )
-select count(*)::int as moved, count(pg_notify('opilio_tasks', '')) filter (where retried) from moved;
+select count(*)::int as changed from changed;
 
--- name: add_pages
--- Further pages of settled tasks, once the state has counted them.
-update task t set successful = t.successful + a.successful, failed = t.failed + a.failed, skipped = t.skipped + a.skipped,
-  items_attempt = a.attempt
-from (select platform, job_id, max(attempt) as attempt, sum(successful) as successful, sum(failed) as failed, sum(skipped) as skipped
-      from unnest(:platforms::text[], :job_ids::text[], :attempts::int[], :successful::int[], :failed::int[], :skipped::int[])
-        p(platform, job_id, attempt, successful, failed, skipped)
-      group by platform, job_id) a
-where t.platform = a.platform and t.job_id = a.job_id;
+-- name: notify_senders
+select pg_notify('opilio_tasks', '');
 
--- name: warn
--- Something that a person should know about a task; said once.
+-- name: add_warnings
+-- Stores a warning about a task, each kind once.
 insert into project_warning (project_id, platform, job_id, kind, message, at)
 select w.project_id, w.platform, w.job_id, w.kind, w.message, now()
 from unnest(:project_ids::text[], :platforms::text[], :job_ids::text[], :kinds::text[], :messages::text[])
@@ -118,8 +151,8 @@ from unnest(:project_ids::text[], :platforms::text[], :job_ids::text[], :kinds::
 where exists (select 1 from project p where p.project_id = w.project_id)
 on conflict do nothing;
 
--- name: keep_snapshots
--- What is told of projects, beside what is told to their webhooks; a state that was overtaken changes nothing.
+-- name: store_snapshots
+-- The reported state of projects; an older version changes nothing.
 update project p set
   status = c.status, snapshot = c.snapshot::jsonb, snapshot_version = c.version,
   finished_at = case when c.status = 'DONE' then coalesce(p.finished_at, now()) end
@@ -127,20 +160,27 @@ from unnest(:project_ids::text[], :versions::bigint[], :statuses::text[], :snaps
   c(project_id, version, status, snapshot)
 where p.project_id = c.project_id and p.snapshot_version < c.version;
 
--- name: projects_to_tell
--- Where the progress of these projects goes, and when they were done.
-select project_id, webhook_url, finished_at, now() as at from project where project_id = any(:project_ids::text[]);
+-- name: project_webhooks
+-- The webhook URLs of these projects, and when they were done.
+select project_id, webhook_url, trace_id, finished_at, now() as at from project where project_id = any(:project_ids::text[]);
 
--- name: only_one_tells
--- One process tells at a time; the others would say the same.
+-- name: lock_reporting
+-- One process reports at a time; the others would report the same.
 select pg_try_advisory_xact_lock(hashtext('opilio.collector.progress_reports'));
 
 -- name: finished_projects
--- Projects done for so long that nothing of theirs can still be under way.
+-- Projects that finished so long ago that no result is expected.
 select project_id from project
 where finished_at < now() - make_interval(secs => :age) and not forgotten
 order by finished_at limit :most
 for update skip locked;
 
--- name: mark_forgotten
+-- name: drop_results
+delete from task_result r using task t
+where t.project_id = any(:project_ids::text[]) and r.job_id = t.job_id and r.platform = t.platform;
+
+-- name: drop_batches
+delete from batch_result where project_id = any(:project_ids::text[]);
+
+-- name: mark_results_dropped
 update project set forgotten = true where project_id = any(:project_ids::text[]);

@@ -1,29 +1,19 @@
-"""Project state: what both of its stores promise. Redis in production, PostgreSQL embedded; one suite tests both.
+"""The protocol of both state stores; one suite tests both.
 
-A tally is counted once by its identity, in one atomic step with the counters, the legacy fields and the one-time
-move to DONE. A project that changed is remembered as changed in the same step, until it is told.
+The counters of a project are kept in PostgreSQL, in the transaction that records its results. A store serves them:
+PostgreSQL itself, or Redis as a cache that is rebuilt from it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
-from opilio.collector.tally import Tally
 from opilio.contracts.projects import ProjectState
 
 
-class Counted(StrEnum):
-    """What became of a tally."""
-
-    COUNTED = "counted"
-    REPEATED = "repeated"
-    UNKNOWN = "unknown"  # there is no such project
-
-
 @dataclass(frozen=True, slots=True)
-class Change:
-    """A project whose state is newer than what was told of it; the version grows with every count."""
+class VersionedState:
+    """The state of a project; the version grows with every change."""
 
     project_id: str
     version: int
@@ -31,26 +21,14 @@ class Change:
 
 
 class StateStore(Protocol):
-    async def open(self, project_id: str, state: ProjectState) -> None:
-        """Makes the state of a new project; one that is there already stays as it is."""
-        ...
-
-    async def count(self, tallies: Sequence[Tally]) -> list[Counted]:
-        """Adds each tally once; answers in the order given."""
-        ...
-
     async def read(self, project_id: str) -> ProjectState | None: ...
 
-    async def changes(self, most: int) -> list[Change]:
-        """Projects that changed since they were told, in no order."""
+    async def publish(self, states: Sequence[VersionedState]) -> None:
+        """Makes committed states readable; an older version changes nothing. Never raises: `heal` repairs."""
         ...
 
-    async def told(self, changes: Sequence[Change]) -> None:
-        """These versions were told: what changed meanwhile stays changed."""
-        ...
-
-    async def forget(self, project_ids: Sequence[str]) -> None:
-        """Projects done so long ago that no result of theirs can still be under way: what was counted may go."""
+    async def versions(self, project_ids: Sequence[str]) -> Mapping[str, int]:
+        """The versions that readers see; a project without a state is left out."""
         ...
 
     async def close(self) -> None: ...

@@ -1,6 +1,6 @@
-"""A platform that does not exist: seeded posts, and crawlers with the troubles of real ones."""
+"""A simulated platform: seeded posts, and crawlers with the faults of real ones."""
 
-from opilio.crawler.simulator.faults import Calm, SimulatedCrawler, Troubles
+from opilio.crawler.simulator.faults import NO_FAULTS, Faults, SimulatedCrawler
 from opilio.crawler.simulator.platform import Platform
 
-__all__ = ["Calm", "Platform", "SimulatedCrawler", "Troubles"]
+__all__ = ["NO_FAULTS", "Faults", "Platform", "SimulatedCrawler"]

@@ -1,4 +1,4 @@
-"""Crawlers as they are: slow, limited, blocked, dead in the middle, and saying things twice."""
+"""Simulated crawlers with the faults of real ones: slow, limited, blocked, crashing, repeating results."""
 
 import asyncio
 import random
@@ -17,46 +17,46 @@ _FINAL = ("RATE_LIMITED_PERMANENT", "AUTH_FAILED", "INVALID_KEYWORD", "BLOCKED")
 
 
 @dataclass(frozen=True, slots=True)
-class Troubles:
-    """Shares of tasks, 0 to 1, that meet with each trouble, and how fast a platform answers."""
+class Faults:
+    """The share of tasks, 0 to 1, with each fault, and the time per post."""
 
     fails_once: float = 0.12
-    fails_for_good: float = 0.02
+    fails_finally: float = 0.02
     stops_halfway: float = 0.03
-    dies: float = 0.01  # takes the task and is never heard of again
-    says_twice: float = 0.10
+    crashes: float = 0.01  # takes the task and never answers
+    repeats_result: float = 0.10
     slow: float = 0.05
     seconds_per_post: float = 0.02
 
 
-Calm = Troubles(0, 0, 0, 0, 0, 0, 0)
+NO_FAULTS = Faults(0, 0, 0, 0, 0, 0, 0)
 
 
 class SimulatedCrawler(Crawler):
-    """A crawler of a simulated platform. What befalls a task is drawn from the seed: runs can be repeated."""
+    """A crawler of a simulated platform; the seed decides the faults, so runs can be repeated."""
 
     def __init__(
-        self, platform: Platform, link: Any, store: Any, *, troubles: Troubles | None = None, **more: Any
+        self, platform: Platform, link: Any, store: Any, *, faults: Faults | None = None, **more: Any
     ) -> None:
         super().__init__(
             platform.name, self.search, link, store, version=f"simulated_{platform.name}_v1", **more
         )
-        self._world = platform
-        self._troubles = troubles or Troubles()
+        self._platform = platform
+        self._faults = faults or Faults()
 
     def _chance(self, task: CrawlTask, what: str) -> random.Random:
-        return random.Random(f"{self._world.seed}/{task.platform}/{task.job_id}/{what}")
+        return random.Random(f"{self._platform.seed}/{task.platform}/{task.job_id}/{what}")
 
     async def search(self, task: CrawlTask) -> AsyncIterator[Yielded]:
-        troubles, chance = self._troubles, self._chance(task, "trouble")
-        draw, halfway = chance.random(), chance.random() < troubles.stops_halfway
-        if draw < troubles.fails_for_good:
+        faults, chance = self._faults, self._chance(task, "fault")
+        draw, halfway = chance.random(), chance.random() < faults.stops_halfway
+        if draw < faults.fails_finally:
             raise CrawlFailed(chance.choice(_FINAL), "the platform refuses this search")
-        if draw < troubles.fails_for_good + troubles.fails_once and task.attempt == 1:
+        if draw < faults.fails_finally + faults.fails_once and task.attempt == 1:
             raise CrawlFailed(chance.choice(_RETRYABLE), "the platform is busy, try again later")
-        pause = troubles.seconds_per_post * (10 if chance.random() < troubles.slow else 1)
+        pause = faults.seconds_per_post * (10 if chance.random() < faults.slow else 1)
         keyword = task.keywords[0] if task.keywords else ""
-        for number, yielded in enumerate(self._world.search(keyword, task.limit)):
+        for number, yielded in enumerate(self._platform.search(keyword, task.limit)):
             if pause:
                 await asyncio.sleep(pause)
             if halfway and number > task.limit // 2:
@@ -64,16 +64,18 @@ class SimulatedCrawler(Crawler):
             yield yielded
 
     async def handle(self, message: Message) -> Verdict:
-        if self._dies(message):
+        if self._crashes(message):
             return Ack()
         return await super().handle(message)
 
-    def _dies(self, message: Message) -> bool:
+    def _crashes(self, message: Message) -> bool:
         attempt = message.headers.get("x-attempt", 1)
-        chance = random.Random(f"{self._world.seed}/{self.platform}/{message.correlation_id}/{attempt}/death")
-        return chance.random() < self._troubles.dies
+        chance = random.Random(
+            f"{self._platform.seed}/{self.platform}/{message.correlation_id}/{attempt}/crash"
+        )
+        return chance.random() < self._faults.crashes
 
-    async def _tell(self, task: CrawlTask, result: CrawlerResult) -> None:
-        await super()._tell(task, result)
-        if self._chance(task, "twice").random() < self._troubles.says_twice:
-            await super()._tell(task, result)
+    async def _publish_result(self, task: CrawlTask, result: CrawlerResult) -> None:
+        await super()._publish_result(task, result)
+        if self._chance(task, "repeat").random() < self._faults.repeats_result:
+            await super()._publish_result(task, result)

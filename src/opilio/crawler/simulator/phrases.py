@@ -1,4 +1,4 @@
-"""What people say on the simulated platforms, in Vietnamese and English, by mood; `{k}` is the keyword."""
+"""The texts of simulated posts in Vietnamese and English, by mood; `{k}` is the keyword."""
 
 from collections.abc import Mapping
 from typing import Literal

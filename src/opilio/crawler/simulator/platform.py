@@ -1,4 +1,4 @@
-"""The posts of a platform: the same for the same seed, platform and keyword, whoever asks and however often."""
+"""The posts of a simulated platform; equal seed, platform and keyword give equal posts."""
 
 import random
 from collections.abc import Iterator
@@ -17,13 +17,13 @@ _LINKS = {
     "youtube": "https://www.youtube.com/watch?v={id}",
 }
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-_LIMITED = 0.3  # of all keywords the platform has fewer posts than anybody asks for
+_LIMITED = 0.3  # the share of keywords with few posts on the platform
 _EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """`errors` is the share of posts that cannot be fetched, `repeats` the share that a page shows again."""
+    """`errors` is the share of posts that cannot be fetched, `repeats` the share that is skipped."""
 
     name: str
     seed: int = 7
@@ -31,7 +31,7 @@ class Platform:
     repeats: float = 0.02
 
     def search(self, keyword: str, limit: int) -> Iterator[Yielded]:
-        """First how much there is, then posts, error items of every code among them, and repetitions."""
+        """Yields the number of posts, then posts, failed items of every code, and repeated ones."""
         chance = random.Random(f"{self.seed}/{self.name}/{keyword}")
         total = self._total(chance)
         yield Found(total=total)

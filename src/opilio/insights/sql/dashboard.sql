@@ -154,7 +154,7 @@ from policy_state s left join job_active j on j.policy_id = s.policy_id where s.
 
 -- name: watched_projects
 -- The same for projects: their state, and tasks that went out.
-select p.project_id as id, p.snapshot_version || ':' || (p.opened_at is not null) || ':' || coalesce(p.finished_at::text, '') as mark
+select p.project_id as id, p.snapshot_version || ':' || coalesce(p.finished_at::text, '') as mark
 from project p where p.project_id = any(:ids::text[]);
 
 -- name: saved_views

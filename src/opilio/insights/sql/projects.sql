@@ -52,3 +52,26 @@ left join lateral (
   where t.delivery_id = d.delivery_id order by t.attempt_id desc limit 1) a on true
 where d.subject = 'project:' || :project_id::text and d.cause = 'direct'
 order by d.delivery_id desc limit :most::int;
+
+-- name: project_analysis
+-- When the analysis of a project was reported as stalled, and whether only the analysis is missing.
+select stalled_at, status = 'PROCESSING' and tasks_done + tasks_errors >= tasks_total as waits
+from project_state where project_id = :project_id;
+
+-- name: dry_run_tasks
+-- A dry run on every platform.
+select t.platform, t.successful, t.failed, t.total_found, t.error_code, t.error_message, t.created_at,
+       array(select json_array_elements_text(t.body -> 'keywords')) as keywords,
+       case when t.state <> 'open' then t.state
+            when t.attempt > (t.body ->> 'attempt')::int and (t.sent_at is null or t.ready_at > now()) then 'retrying'
+            when t.sent_at is null then 'waiting'
+            else 'sent' end as status
+from task t where t.job_id = :job_id and t.project_id is null and t.task_type = 'dryrun_keyword'
+order by t.platform;
+
+-- name: dry_run_items
+-- What a dry run found; its posts belong to no project.
+select p.platform, p.id, p.content_text, p.author_name, p.permalink, p.published_at, p.view_count, p.like_count, p.fetch_status,
+       p.error_code
+from post_analytics p where p.job_id = :job_id and p.project_id is null
+order by p.platform, p.view_count desc, p.id limit :most::int;

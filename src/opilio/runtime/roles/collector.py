@@ -1,4 +1,4 @@
-"""The collector role: projects and requests in, tasks out, results counted, progress told."""
+"""The collector role: sends tasks, counts results, reports progress."""
 
 import asyncio
 

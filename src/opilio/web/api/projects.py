@@ -4,8 +4,17 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from opilio import audit
-from opilio.contracts.projects import Project, ProjectInput, ProjectState, ProjectStatus, TaskRow
+from opilio.contracts.projects import (
+    ClosedProject,
+    Difference,
+    DryRun,
+    DryRunInput,
+    Project,
+    ProjectInput,
+    ProjectState,
+    ProjectStatus,
+    TaskRow,
+)
 from opilio.web.api.shared import ListQuery
 from opilio.web.routes import Call, Registry
 
@@ -34,7 +43,6 @@ class TaskQuery(ListQuery, kw_only=True, forbid_unknown_fields=True):
 )
 async def create_project(call: Call) -> Any:
     project_id = await call.opilio.projects.create(call.body, by=call.actor)
-    await audit.record(call.opilio.database, call.actor, "project.create", project_id)
     return await call.opilio.project_insights.project(project_id)
 
 
@@ -93,3 +101,60 @@ async def project_tasks(call: Call) -> Any:
     return await call.opilio.project_insights.tasks(
         call.text("project_id"), limit=q.limit, cursor=q.cursor, status=q.status
     )
+
+
+@PROJECTS.add(
+    "POST",
+    "/api/v1/projects/{project_id:str}/close",
+    "write",
+    "Close a project whose analysis does not end: items that were not analysed count as errors",
+    answer=ClosedProject,
+    errors=("not_found", "invalid_state"),
+    tag="projects",
+)
+async def close_project(call: Call) -> Any:
+    project_id = call.text("project_id")
+    added = await call.opilio.projects.close_project(project_id, by=call.actor)
+    return ClosedProject(project_id=project_id, analyze_errors_added=added)
+
+
+@PROJECTS.add(
+    "POST",
+    "/api/v1/projects/{project_id:str}/reconcile",
+    "write",
+    "Recount a project from its recorded tasks and batches; answers what differed",
+    answer=list[Difference],
+    errors=("not_found",),
+    tag="projects",
+)
+async def reconcile_project(call: Call) -> Any:
+    return await call.opilio.projects.reconcile(call.text("project_id"))
+
+
+@PROJECTS.add(
+    "POST",
+    "/api/v1/dry-runs",
+    "write",
+    "Search keywords on every platform without a project",
+    body=DryRunInput,
+    answer=DryRun,
+    status=201,
+    tag="projects",
+)
+async def create_dry_run(call: Call) -> Any:
+    wanted: DryRunInput = call.body
+    job_id = await call.opilio.projects.dry_run(wanted.keywords, limit=wanted.limit, by=call.actor)
+    return await call.opilio.project_insights.dry_run(job_id)
+
+
+@PROJECTS.add(
+    "GET",
+    "/api/v1/dry-runs/{job_id:str}",
+    "read",
+    "A dry run with the items that were found",
+    answer=DryRun,
+    errors=("not_found",),
+    tag="projects",
+)
+async def get_dry_run(call: Call) -> Any:
+    return await call.opilio.project_insights.dry_run(call.text("job_id"))

@@ -30,7 +30,6 @@ async def create_project(request: PageRequest) -> Any:
         project_id = await request.opilio.projects.create(_read(request), by=request.actor)
     except Refused as refusal:
         return _page(request, refusal)
-    await request.audit("project.create", project_id)
     return redirect(
         f"/projects/{project_id}",
         request.locale.gettext("Project created. Its tasks are being sent to the crawlers."),

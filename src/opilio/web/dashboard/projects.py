@@ -5,7 +5,7 @@ from typing import Any
 
 from opilio.contracts.projects import Project, TaskRow
 from opilio.web.dashboard.commands import as_commands
-from opilio.web.dashboard.page import Page, PageRequest, Section
+from opilio.web.dashboard.page import Page, PageRequest, Section, redirect
 
 PROJECTS = Section()
 STATUSES = ("PENDING", "PROCESSING", "DONE")
@@ -96,6 +96,18 @@ async def one_project(request: PageRequest) -> Page:
             request, f"opilio projects show {project.project_id}", f"/projects/{project.project_id}"
         ),
     )
+
+
+@PROJECTS.action("/projects/{id:str}/close")
+async def close_project(request: PageRequest) -> Any:
+    project_id = request.name()
+    missing = await request.opilio.projects.close_project(project_id, by=request.actor)
+    message = request.locale.ngettext(
+        "Project closed: %(n)s post counts as an error.",
+        "Project closed: %(n)s posts count as errors.",
+        missing,
+    )
+    return redirect(f"/projects/{project_id}", message)
 
 
 def by_keyword(tasks: list[TaskRow]) -> list[tuple[str, str, dict[str, TaskRow]]]:

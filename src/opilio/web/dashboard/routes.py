@@ -15,6 +15,7 @@ from opilio.web.dashboard.analytics import ANALYTICS
 from opilio.web.dashboard.bots import BOTS
 from opilio.web.dashboard.bulk import BULK
 from opilio.web.dashboard.dead_letters import DEAD_LETTERS
+from opilio.web.dashboard.dry_runs import DRY_RUNS
 from opilio.web.dashboard.events import EVENTS
 from opilio.web.dashboard.hosts import HOSTS
 from opilio.web.dashboard.imports import IMPORTS
@@ -44,6 +45,7 @@ _SECTIONS = (
     RESULTS,
     BOTS,
     HOSTS,
+    DRY_RUNS,
     PROJECT_FORM,
     PROJECTS,
     ANALYTICS,

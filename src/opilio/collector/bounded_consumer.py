@@ -1,0 +1,50 @@
+"""Consumes a queue with a prefetch that follows the size of its messages: brokers bound it by count alone."""
+
+from collections.abc import Awaitable
+
+from opilio.bus import Bus, Consumer, Handler, Message, Verdict
+
+_MAX_BYTES = 64 << 20
+_LEAST, _FIRST, _MOST = 2, 50, 200
+
+
+def prefetch_for(largest: int, max_bytes: int = _MAX_BYTES) -> int:
+    """As many messages of the largest size as fit into the memory that is allowed."""
+    return min(max(max_bytes // max(largest, 1), _LEAST), _MOST)
+
+
+class BoundedConsumer:
+    """Subscribes again when messages became much larger or smaller than the prefetch is made for."""
+
+    def __init__(self, bus: Bus, queue: str, handler: Handler, *, max_bytes: int = _MAX_BYTES) -> None:
+        self._bus = bus
+        self._queue = queue
+        self._handler = handler
+        self._max_bytes = max_bytes
+        self._largest = 0  # bytes of the largest message since the last look
+        self._consumer: Consumer | None = None
+        self.prefetch = _FIRST
+
+    async def start(self) -> None:
+        self._consumer = await self._bus.consume(self._queue, self._handle, prefetch=self.prefetch)
+
+    def _handle(self, message: Message) -> Awaitable[Verdict]:
+        self._largest = max(self._largest, len(message.body))
+        return self._handler(message)
+
+    async def adapt(self) -> dict[str, int]:
+        """What is being handled is finished by the old subscription."""
+        largest, self._largest = self._largest, 0
+        if not largest or self._consumer is None:
+            return {"resubscribed": 0}
+        wanted = prefetch_for(largest, self._max_bytes)
+        if self.prefetch // 2 < wanted < self.prefetch * 2:
+            return {"resubscribed": 0}
+        old, self.prefetch = self._consumer, wanted
+        await self.start()
+        await old.close()
+        return {"resubscribed": 1}
+
+    async def close(self) -> None:
+        if self._consumer is not None:
+            await self._consumer.close()

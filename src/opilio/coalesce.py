@@ -12,8 +12,15 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+class QueueFullError(Exception):
+    """More is waiting than the coalescer takes; ask again later."""
+
+
 class Coalescer(Generic[Item, Result]):
-    """Runs `work` on lists of items; each caller gets the results of its own items, in order."""
+    """Runs `work` on lists of items; each caller gets the results of its own items, in order.
+
+    A batch that fails is run again item by item, so that a bad item fails alone: `on_error` makes its result.
+    """
 
     def __init__(
         self,
@@ -22,12 +29,22 @@ class Coalescer(Generic[Item, Result]):
         most: int = 200,
         workers: int = 1,
         weight: Callable[[Item], int] = lambda _: 1,
+        most_waiting: int | None = None,
+        on_error: Callable[[Item, Exception], Result] | None = None,
+        may_be_one_item: Callable[[Exception], bool] = lambda _: True,
+        on_abandoned: Callable[[Item, Result], None] | None = None,
     ) -> None:
+        """`on_error` may raise instead of making a result; `on_abandoned` gets results whose caller has left."""
         self._work = work
         self._most = most
         self._workers = workers
         self._weight = weight
+        self._most_waiting = most_waiting
+        self._on_error = on_error
+        self._may_be_one_item = may_be_one_item
+        self._on_abandoned = on_abandoned
         self._waiting: deque[_Request[Item, Result]] = deque()
+        self._waiting_weight = 0
         self._busy = 0
         self._tasks: set[asyncio.Task[None]] = set()  # asyncio itself keeps only weak references
 
@@ -39,7 +56,10 @@ class Coalescer(Generic[Item, Result]):
         if not items:
             return []
         request = _Request[Item, Result](list(items), sum(map(self._weight, items)))
+        if self._most_waiting is not None and self._waiting_weight + request.weight > self._most_waiting:
+            raise QueueFullError
         self._waiting.append(request)
+        self._waiting_weight += request.weight
         if self._busy < self._workers:
             self._busy += 1
             task = asyncio.create_task(self._drain())
@@ -52,6 +72,7 @@ class Coalescer(Generic[Item, Result]):
         size = 0
         while self._waiting and (not batch or size + self._waiting[0].weight <= self._most):
             request = self._waiting.popleft()
+            self._waiting_weight -= request.weight
             if request.future.done():  # the caller left before its turn
                 continue
             batch.append(request)
@@ -66,18 +87,51 @@ class Coalescer(Generic[Item, Result]):
     async def _run_batch(self, batch: "list[_Request[Item, Result]]") -> None:
         items = [item for request in batch for item in request.items]
         try:
-            results = list(await self._work(items))
-            if len(results) != len(items):
-                raise RuntimeError(f"{len(items)} items got {len(results)} results")
-        except Exception as error:  # noqa: BLE001 - every caller gets it
-            for request in batch:
-                request.fail(error)
+            results = await self._run_items(items)
+        except Exception as error:  # noqa: BLE001 - the callers get it
+            await self._run_apart(batch, error)
             return
         start = 0
         for request in batch:
             end = start + len(request.items)
-            request.succeed(results[start:end])
+            self._answer(request, results[start:end])
             start = end
+
+    async def _run_items(self, items: list[Item]) -> list[Result]:
+        results = list(await self._work(items))
+        if len(results) != len(items):
+            raise RuntimeError(f"{len(items)} items got {len(results)} results")
+        return results
+
+    async def _run_apart(self, batch: "list[_Request[Item, Result]]", error: Exception) -> None:
+        if self._on_error is None or not self._may_be_one_item(error):
+            for request in batch:
+                request.fail(error)
+            return
+        only_one = len(batch) == 1 and len(batch[0].items) == 1
+        for request in batch:
+            try:
+                results = [await self._run_alone(item, error if only_one else None) for item in request.items]
+            except Exception as failure:  # noqa: BLE001 - this caller gets it, the others do not
+                request.fail(failure)
+            else:
+                self._answer(request, results)
+
+    async def _run_alone(self, item: Item, error: Exception | None) -> Result:
+        assert self._on_error is not None
+        if error is None:
+            try:
+                return (await self._run_items([item]))[0]
+            except Exception as own:  # noqa: BLE001 - made into a result, or raised by on_error
+                error = own
+        return self._on_error(item, error)
+
+    def _answer(self, request: "_Request[Item, Result]", results: list[Result]) -> None:
+        if not request.future.done():
+            request.future.set_result(results)
+        elif self._on_abandoned is not None:
+            for item, result in zip(request.items, results, strict=True):
+                self._on_abandoned(item, result)
 
 
 class _Request(Generic[Item, Result]):
@@ -87,10 +141,6 @@ class _Request(Generic[Item, Result]):
         self.items = items
         self.weight = weight
         self.future: asyncio.Future[list[Result]] = asyncio.get_running_loop().create_future()
-
-    def succeed(self, results: list[Result]) -> None:
-        if not self.future.done():
-            self.future.set_result(results)
 
     def fail(self, error: Exception) -> None:
         if not self.future.done():

@@ -1,10 +1,12 @@
 import gzip
 import json
+import tracemalloc
+from collections.abc import AsyncIterator
 
 import pytest
 import zstandard
 
-from opilio.analytics.body import BodyReader, TooLarge, split_items
+from opilio.analytics.body import BodyReader, TooLarge, read_body, split_items
 from opilio.analytics.message import Unreadable
 
 TEXT = json.dumps([{"meta": {"id": str(n)}} for n in range(200)]).encode()
@@ -72,3 +74,31 @@ def test_half_an_emoji_costs_only_itself():
     items = split_items(b'[{"t": "\\ud83d"}, {"t": "whole \\ud83d\\ude00"}]')
     assert json.loads(items[0]) == {"t": "?"}
     assert json.loads(items[1]) == {"t": "whole 😀"}
+
+
+@pytest.mark.parametrize("form", ["[%s]", '{"items": [%s]}'])
+async def test_millions_of_items_in_a_few_bytes_are_counted_not_built(form: str) -> None:
+    """4 million empty objects are 7 kB of gzip; they cost no more memory than their text."""
+    text = (form % ",".join(["{}"] * 4_000_000)).encode()
+    packed = gzip.compress(text, 9)
+    assert len(packed) < 20_000
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield packed
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLarge, match="too_many"):
+            split_items(await read_body(chunks()))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 6 * len(text), f"{peak >> 20} MiB for {len(text) >> 20} MiB of text"
+
+
+def test_a_large_batch_within_the_limit_is_split_as_ever() -> None:
+    """Above a number of commas the items are cut one by one; the result is the same."""
+    item = json.dumps({"text": 'a "quoted", [odd] {one} \\ ' * 30, "list": list(range(100)), "n": {"a": []}})
+    items = split_items(f"[ {', '.join([item] * 6_000)} ]".encode())
+    assert (len(items), {json.loads(i)["n"]["a"] == [] for i in items}) == (6_000, {True})
+    assert items[0] == item.encode()

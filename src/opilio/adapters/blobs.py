@@ -1,5 +1,6 @@
 """Object storage: S3, MinIO or local files behind one API."""
 
+import asyncio
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -62,12 +63,14 @@ class PageStore:
         self._store = store
         self._large = large
 
-    async def put_page(self, result_id: UUID, html: str) -> str | None:
-        """Stores a large page before its result; one whose result never comes is dropped by age."""
-        if len(html) < self._large:
-            return None
+    def is_large(self, html: str) -> bool:
+        return len(html) >= self._large
+
+    async def put_page(self, result_id: UUID, html: str) -> str:
+        """Stores a large page before the result that names it; one whose result never comes is dropped by age."""
         key = f"html/{datetime.now(UTC):%Y%m%d}/{result_id}.html.zst"
-        await obstore.put_async(self._store, key, zstandard.compress(html.encode(), 3))
+        body = await asyncio.to_thread(lambda: zstandard.compress(html.encode(), 3))
+        await obstore.put_async(self._store, key, body)
         return key
 
     async def get_page(self, key: str) -> str:

@@ -1,5 +1,6 @@
 """Reads the body of a batch: decompressed while it streams, within limits, then split into items."""
 
+import asyncio
 import json
 import zlib
 from collections.abc import AsyncIterable
@@ -8,13 +9,13 @@ import msgspec
 import zstandard
 
 from opilio.analytics.message import Unreadable
+from opilio.bounded_json import TooManyItemsError, split_array
 
 MAX_BYTES = 64 << 20
 MAX_ITEMS = 10_000
 _ZSTD, _GZIP = b"\x28\xb5\x2f\xfd", b"\x1f\x8b"
 _PIECE = 1 << 20
 _ZSTD_PIECE = 2 << 10  # becomes 64 MiB at most: a block of 4 bytes may stand for 128 KiB
-_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -108,8 +109,8 @@ def _zstd_stream() -> "zstandard.ZstdDecompressionObj":  # a name of the type st
 async def read_body(chunks: AsyncIterable[bytes], limit: int = MAX_BYTES) -> bytes:
     reader = BodyReader(limit)
     async for chunk in chunks:
-        reader.feed(chunk)
-    return reader.finish()
+        await asyncio.to_thread(reader.feed, chunk)  # a few bytes may decompress to many
+    return await asyncio.to_thread(reader.finish)
 
 
 def split_items(body: bytes, most: int = MAX_ITEMS) -> list[bytes]:
@@ -118,17 +119,19 @@ def split_items(body: bytes, most: int = MAX_ITEMS) -> list[bytes]:
     if not text:
         raise Unreadable("empty: no body")
     try:
-        items = _split(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return _split(text, most)
+    except TooManyItemsError as error:
+        raise TooLarge(f"too_many: {error}") from None
+    except (ValueError, RecursionError) as error:
         items = _split_tolerantly(text, error)
     if len(items) > most:
         raise TooLarge(f"too_many: {len(items)} items, at most {most}")
     return items
 
 
-def _split(text: bytes) -> list[bytes]:
+def _split(text: bytes, most: int) -> list[bytes]:
     if text.startswith(b"["):
-        return [bytes(item) for item in _ITEMS.decode(text)]
+        return split_array(text, most)
     if not text.startswith(b"{"):
         raise Unreadable("not_an_array: neither an array nor an object")
     fields = _FIELDS.decode(text)
@@ -136,7 +139,7 @@ def _split(text: bytes) -> list[bytes]:
         return [text]
     if not bytes(fields["items"]).startswith(b"["):
         raise Unreadable("not_an_array: items is no array")
-    return [bytes(item) for item in _ITEMS.decode(fields["items"])]
+    return split_array(bytes(fields["items"]), most)
 
 
 def _split_tolerantly(text: bytes, error: Exception) -> list[bytes]:

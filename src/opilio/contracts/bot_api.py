@@ -14,7 +14,7 @@ BotId = Annotated[
     Meta(
         min_length=1,
         max_length=100,
-        pattern=r"^[A-Za-z0-9._:@-]+$",
+        pattern=r"^[A-Za-z0-9._:@-]+$(?!\n)",  # "$" alone also matches before a line feed
         description="Who the bot is; its token is bound to this id.",
     ),
 ]
@@ -86,14 +86,16 @@ class Outcome(Request, kw_only=True):
     lock_token: UUID | None = None
     price: ExactNumber = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
     currency: (
-        Annotated[str, Meta(pattern=r"^[A-Za-z]{3}$", description="ISO 4217, three letters.")] | None
+        Annotated[str, Meta(pattern=r"^[A-Za-z]{3}$(?!\n)", description="ISO 4217, three letters.")] | None
     ) = None
     title: Annotated[str, Meta(max_length=2000)] | None = None
     in_stock: bool | None = None
     data: dict[str, Any] | None = None
     raw_html: str | None = None
     html_hash: Annotated[str, Meta(max_length=128)] | None = None
-    crawl_duration: Annotated[float, Meta(ge=0, description="Seconds.")] | None = None
+    crawl_duration: Annotated[float, Meta(ge=0, le=86_400, description="Seconds, at most a day.")] | None = (
+        None
+    )
     error_msg: Annotated[str, Meta(max_length=4000)] | None = None
     error_code: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
     retry_after: (
@@ -115,6 +117,13 @@ class SubmitRequest(Outcome, kw_only=True):
 class BatchRequest(Request, kw_only=True):
     bot_id: BotId
     results: Annotated[list[Outcome], Meta(min_length=1, max_length=100)]
+
+
+class BatchBody(Request, kw_only=True):
+    """A `BatchRequest` as it is read: each result is decoded on its own, so that a bad one is refused alone."""
+
+    bot_id: BotId
+    results: msgspec.Raw
 
 
 class HeldJob(Request, kw_only=True):
@@ -166,7 +175,7 @@ class ReleaseAnswer(msgspec.Struct, kw_only=True):
 class ItemAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One item of a batch, answered on its own, in the order of the request."""
 
-    job_id: UUID
+    job_id: UUID | None
     success: bool
     data: Any = None
     error: Any = None

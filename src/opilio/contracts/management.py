@@ -90,7 +90,7 @@ class Result(msgspec.Struct, kw_only=True):
     currency: str | None
     title: str | None
     in_stock: bool | None
-    data: Any
+    parsed_data: Any
     html_hash: str | None
     crawl_duration: float | None
     crawled_at: datetime

@@ -5,7 +5,7 @@ from decimal import Decimal, InvalidOperation
 
 import msgspec
 
-MOST_DIGITS, MOST_DECIMALS = 18, 10
+MOST_DIGITS, MOST_DECIMALS = 18, 6
 _DIGITS = re.compile(rb'"-?[0-9]+(?:\.[0-9]+)?"|-?[0-9][0-9.eE+-]*')
 
 

@@ -3,11 +3,15 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
+from typing import Any, TypeVar
+
+import asyncpg
+import structlog
 
 from opilio import metrics
 from opilio.adapters.postgres import Database
-from opilio.coalesce import Coalescer
+from opilio.coalesce import Coalescer, QueueFullError
 from opilio.contracts.bot_api import PullAnswer
 from opilio.crawl.bot_activity import BotActivity
 from opilio.crawl.claims import Claim, Reply
@@ -16,10 +20,63 @@ from opilio.crawl.job import State
 from opilio.crawl.pull import SHORTEST_WAIT, Pull, Puller
 from opilio.crawl.submission import Submission
 from opilio.crawl.submit import Submitter
+from opilio.errors import Invalid, Refused, Unavailable
+
+T = TypeVar("T")
 
 _BATCH = 200
 _WRITE_ACTIVITY_EVERY = 2.0
 _MOST_PULL_GROUPS = 1000
+_MOST_WAITING, _MOST_WAITING_PULLS = 5_000, 100_000
+_RETRY_AFTER = 1
+# Errors that no single item of a batch can cause.
+_UNAVAILABLE = (
+    OSError,
+    TimeoutError,
+    Unavailable,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InterfaceError,
+)
+_log = structlog.get_logger(__name__)
+
+
+def _may_be_one_item(error: Exception) -> bool:
+    return isinstance(error, ValueError) or not isinstance(error, _UNAVAILABLE)
+
+
+def _failed_reply(item: Submission | Claim, error: Exception) -> Reply:
+    """One item failed alone: bad data is the bot's to mend, everything else is logged."""
+    if isinstance(error, Refused):
+        return Reply(refusal=error)
+    if isinstance(error, ValueError | asyncpg.DataError):
+        return Reply(refusal=Invalid("body", "cannot be stored: %(error)s", error=str(error)[:200]))
+    if not _may_be_one_item(error):
+        raise error
+    claim = item.claim if isinstance(item, Submission) else item
+    _log.error("dispatcher.item_failed", job_id=str(claim.job_id), bot_id=claim.bot_id, exc_info=error)
+    return Reply(refusal=Refused("internal_error", "internal error; see the server log"))
+
+
+_ITEMS: dict[str, Any] = {
+    "most": _BATCH,
+    "most_waiting": _MOST_WAITING,
+    "on_error": _failed_reply,
+    "may_be_one_item": _may_be_one_item,
+}
+
+
+async def _unless_full(work: Awaitable[T]) -> T:
+    try:
+        return await work
+    except QueueFullError:
+        raise Refused(
+            "unavailable",
+            "the server is busy; try again in %(seconds)s s",
+            details={"retry_after": _RETRY_AFTER},
+            seconds=_RETRY_AFTER,
+        ) from None
 
 
 class Dispatcher:
@@ -33,9 +90,14 @@ class Dispatcher:
         self._activity = BotActivity(database)
         self._work_arrived = asyncio.Event()
         self._pulls: dict[tuple[tuple[str, ...], str | None], Coalescer[Pull, PullAnswer]] = {}
-        self._submits = Coalescer(self._submit, most=_BATCH, workers=2)
-        self._heartbeats = Coalescer(heartbeats.heartbeat, most=_BATCH)
-        self._releases = Coalescer(heartbeats.release, most=_BATCH)
+        self._heartbeat = heartbeats
+        self._submits = Coalescer(self._submit, workers=2, **_ITEMS)
+        # Pages that are uploaded first must not delay the submits that need no upload.
+        self._large_submits = Coalescer(self._submit, workers=4, **_ITEMS | {"most": 20})
+        self._heartbeats = Coalescer(heartbeats.heartbeat, **_ITEMS)
+        self._releases = Coalescer(heartbeats.release, **_ITEMS)
+        self._background: set[asyncio.Task[Any]] = set()
+        self._stopping = False
 
     async def pull(self, pull: Pull, wait_seconds: float = 0) -> PullAnswer:
         """Answers with jobs; with none, waits up to `wait_seconds` for some to appear."""
@@ -48,7 +110,8 @@ class Dispatcher:
 
     async def submit(self, submissions: Sequence[Submission]) -> Sequence[Reply]:
         """Each submission is answered on its own."""
-        return await self._submits.run_all(submissions)
+        large = any(self._submitter.needs_upload(submission) for submission in submissions)
+        return await _unless_full((self._large_submits if large else self._submits).run_all(submissions))
 
     async def _submit(self, submissions: Sequence[Submission]) -> Sequence[Reply]:
         replies = await self._submitter.submit(submissions)
@@ -56,10 +119,10 @@ class Dispatcher:
         return replies
 
     async def heartbeat(self, claims: Sequence[Claim]) -> Sequence[Reply]:
-        return await self._heartbeats.run_all(claims)
+        return await _unless_full(self._heartbeats.run_all(claims))
 
     async def release(self, claims: Sequence[Claim]) -> Sequence[Reply]:
-        return await self._releases.run_all(claims)
+        return await _unless_full(self._releases.run_all(claims))
 
     # ── pull ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -69,9 +132,9 @@ class Dispatcher:
             arrived = (
                 self._work_arrived
             )  # taken before the pull, so that work that arrives meanwhile wakes us
-            answer = await self._group(pull).run(pull)
+            answer = await _unless_full(self._group(pull).run(pull))
             left = deadline - time.monotonic()
-            if answer.count or left <= 0:
+            if answer.count or left <= 0 or self._stopping:
                 return answer
             try:
                 await asyncio.wait_for(arrived.wait(), min(left, answer.retry_after or SHORTEST_WAIT))
@@ -86,9 +149,34 @@ class Dispatcher:
             if len(self._pulls) >= _MOST_PULL_GROUPS:  # bots can send any domain
                 self._pulls.clear()
             group = self._pulls[key] = Coalescer(
-                self._puller.pull_many, most=_BATCH, workers=2, weight=lambda p: p.most
+                self._puller.pull_many,
+                most=_BATCH,
+                workers=2,
+                weight=lambda p: p.most,
+                most_waiting=_MOST_WAITING_PULLS,
+                on_abandoned=self._give_back,
             )
         return group
+
+    def _give_back(self, pull: Pull, answer: PullAnswer) -> None:
+        """The bot left while its jobs were being locked: they go back to the queue at once."""
+        if not answer.jobs:
+            return
+        claims = [Claim(pull.bot_id, job.job_id, job.lock_token, b"") for job in answer.jobs]
+        task = asyncio.create_task(self._release_abandoned(claims))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _release_abandoned(self, claims: list[Claim]) -> None:
+        try:
+            await self._heartbeat.release(claims)
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            _log.warning("dispatcher.not_released", jobs=len(claims), error=str(error))  # they expire by TTL
+
+    def stop_waiting(self) -> None:
+        """The process shuts down: the pulls that wait are answered now, with what there is."""
+        self._stopping = True
+        self.wake()
 
     def wake(self) -> None:
         """Work may have arrived: the pulls that wait try again."""

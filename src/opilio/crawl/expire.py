@@ -1,7 +1,12 @@
 """Expires locks whose TTL passed: the job is retried, or stays EXPIRED when no retries are left."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
+from uuid import UUID
+
+import asyncpg
+import structlog
 
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.clock import Clock
@@ -12,6 +17,10 @@ from opilio.crawl.job import State
 from opilio.crawl.lock_end import FinishedJob, LockEnds, failed_event, retry_facts
 from opilio.crawl.retry import Jitter
 from opilio.crawl.sql import QUERIES
+
+_log = structlog.get_logger(__name__)
+_UNAVAILABLE = (OSError, TimeoutError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError)
+_POSTPONE_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +42,46 @@ class LockExpiry:
         self._clock = clock or Clock()
 
     async def run_once(self, *, most: int = 1000) -> ExpiredLocks:
-        """Expires up to `most` locks whose TTL passed."""
+        """Expires up to `most` locks whose TTL passed; when a batch fails, one by one."""
+        found: list[UUID] = []
 
         async def work(session: Session) -> ExpiredLocks:
-            now = self._clock.now()
-            found = await session.fetch(QUERIES.find_expired, most=most, now=now)
-            if not found:
-                return ExpiredLocks()
-            ends = LockEnds()
-            rows = await take_jobs(session, [row["job_id"] for row in found], now)
-            for row in rows:
-                self.expire(ends, row, "sweeper", "the lock ran out")
-            if rows:
-                await ends.write(session, rows[0]["at"])
-            return ExpiredLocks(len(ends.returned), len(ends.finished))
+            rows = await session.fetch(QUERIES.find_expired, most=most, now=self._clock.now())
+            found[:] = [row["job_id"] for row in rows]
+            return await self._expire(session, found)
 
-        return await self._db.transact(work, hot=True)
+        try:
+            return await self._db.transact(work, hot=True)
+        except _UNAVAILABLE:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it was, it must not stop the other locks
+            _log.warning("expire.batch_failed", jobs=len(found), error=str(error))
+        done = [await self._expire_alone(job_id) for job_id in found]
+        return ExpiredLocks(sum(one.retried for one in done), sum(one.ended for one in done))
+
+    async def _expire_alone(self, job_id: UUID) -> ExpiredLocks:
+        try:
+            return await self._db.transact(lambda session: self._expire(session, [job_id]), hot=True)
+        except _UNAVAILABLE:
+            raise
+        except Exception as error:  # noqa: BLE001 - logged, and tried again later
+            _log.error("expire.failed", job_id=str(job_id), exc_info=error)
+            # Behind the others, so that locks that cannot expire never fill a whole batch.
+            await self._db.execute(
+                QUERIES.postpone_expiry, job_id=job_id, seconds=_POSTPONE_SECONDS, now=self._clock.now()
+            )
+            return ExpiredLocks()
+
+    async def _expire(self, session: Session, job_ids: Sequence[UUID]) -> ExpiredLocks:
+        ends = LockEnds()
+        rows = await take_jobs(session, job_ids, self._clock.now()) if job_ids else []
+        for row in rows:
+            # Heartbeats may have come between the search and the lock of the row.
+            if row["locked_until"] is not None and row["locked_until"] <= row["at"]:
+                self.expire(ends, row, "sweeper", "the lock ran out")
+        if rows:
+            await ends.write(session, rows[0]["at"])
+        return ExpiredLocks(len(ends.returned), len(ends.finished))
 
     def expire(self, ends: LockEnds, row: Row, by: str, why: str) -> State:
         """LOCKED → EXPIRED → PENDING, or EXPIRED for good; answers the job's new state."""

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from opilio import audit
-from opilio.adapters.postgres import Database
+from opilio.adapters.postgres import Database, Session
 from opilio.clock import Clock
 from opilio.crawl.politeness import Limits
 from opilio.crawl.sql import QUERIES
@@ -27,8 +27,9 @@ class Hosts:
             host = domain_name(name)
         except Invalid as error:
             raise Invalid("host", error.template, **error.params) from None
-        async with self._db.transaction() as session:
-            host_id = await session.value(
+
+        async def work(session: Session) -> int:
+            host_id: int = await session.value(
                 QUERIES.set_limits,
                 name=host,
                 max_concurrent=limits.max_concurrent,
@@ -39,6 +40,9 @@ class Hosts:
             await session.execute(QUERIES.open_gate, host_id=host_id, now=self._clock.now())
             await audit.record(session, by, "host.limits", host, asdict(limits))
             await session.execute(QUERIES.notify_work)
+            return host_id
+
+        host_id = await self._db.transact(work)
         if limits.any:
             await self.park(host_id)
         return host
@@ -47,12 +51,16 @@ class Hosts:
         """Moves the waiting jobs of a gated host out of the common queue, so that pulls need not skip them."""
         moved = 0
         while True:
-            count: int = await self._db.value(
-                QUERIES.park_jobs, host_id=host_id, most=_BATCH, now=self._clock.now()
-            )
+            count = await self._db.transact(lambda session: self._park_some(session, host_id))
             moved += count
             if count < _BATCH:
                 return moved
+
+    async def _park_some(self, session: Session, host_id: int) -> int:
+        count: int = await session.value(
+            QUERIES.park_jobs, host_id=host_id, most=_BATCH, now=self._clock.now()
+        )
+        return count
 
     async def park_all(self) -> int:
         """The same for every gated host: after a cool-down, or a change of the default limits."""

@@ -16,9 +16,11 @@ from opilio.crawl.alert import CrawledPage
 from opilio.crawl.claims import Claim
 from opilio.crawl.history import Change, Values
 from opilio.crawl.job import Cause, State, apply
-from opilio.crawl.politeness import Cooling
+from opilio.crawl.politeness import FORGIVEN_AFTER, Cooling
 from opilio.crawl.retry import Decision, RetryFacts
 from opilio.crawl.sql import QUERIES
+
+_PARK_WHEN_COOLED = 200
 
 
 class StoredResult(msgspec.Struct, frozen=True):
@@ -98,10 +100,13 @@ class LockEnds:
     cooled: dict[int, tuple[Cooling, str]] = field(default_factory=dict)
     freed_hosts: set[int] = field(default_factory=set)
     to_check: list[CrawledPage] = field(default_factory=list)  # by value alerts, where there are any
+    forgiven_hosts: set[int] = field(default_factory=set)
 
     def finish(self, job: FinishedJob) -> None:
         self.finished.append(job)
         self._free_host(job.row)
+        if job.decision.state is State.DONE and job.row["strikes"]:
+            self.forgiven_hosts.add(job.row["host_id"])
 
     def retry(
         self,
@@ -167,10 +172,22 @@ class LockEnds:
             await session.execute(QUERIES.add_changes, **_changes(self.changed, now))
         if self.late:
             await session.execute(QUERIES.keep_late, **_late(self.late))
+        forgiven = sorted(self.forgiven_hosts - self.cooled.keys())
+        if forgiven:
+            await session.execute(QUERIES.forgive_hosts, host_ids=forgiven)
         if self.cooled:
-            await session.execute(QUERIES.cool_hosts, **_cooled(self.cooled))
+            await self._cool(session, now)
         if self.freed_hosts:
             await session.execute(QUERIES.reopen_gates, host_ids=sorted(self.freed_hosts), now=now)
+
+    async def _cool(self, session: Session, now: datetime) -> None:
+        await session.execute(
+            QUERIES.cool_hosts, forgiven_before=now - FORGIVEN_AFTER, **_cooled(self.cooled)
+        )
+        for host_id in sorted(self.cooled):
+            # Its waiting jobs move behind its gate now, as far as `skipped` counts; the scheduler moves the rest.
+            await session.execute(QUERIES.park_jobs, host_id=host_id, most=_PARK_WHEN_COOLED, now=now)
+        await session.execute(QUERIES.close_cooling_gates, host_ids=sorted(self.cooled))
 
 
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────────

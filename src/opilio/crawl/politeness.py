@@ -8,7 +8,7 @@ from opilio.backoff import doubling
 _FIRST_COOLING = timedelta(seconds=60)
 _LONGEST_COOLING = timedelta(hours=1)
 _LONGEST_ASKED = timedelta(days=1)
-_FORGIVEN_AFTER = timedelta(minutes=30)
+FORGIVEN_AFTER = timedelta(minutes=30)
 # How soon the gate of a host at its cap is looked at again if no lock of it ends: a safety net, not the way.
 PROBE = timedelta(seconds=5)
 
@@ -80,7 +80,7 @@ class Cooling:
 
 def cool_down(now: datetime, cooling_until: datetime, strikes: int, retry_after: float | None) -> Cooling:
     """A host said 429 or 503: leave it alone as long as it asked, or a minute, doubling, forgiven in time."""
-    strikes = 0 if cooling_until < now - _FORGIVEN_AFTER else strikes
+    strikes = 0 if cooling_until < now - FORGIVEN_AFTER else strikes
     if retry_after is not None:
         wait = min(timedelta(seconds=min(retry_after, _LONGEST_ASKED.total_seconds())), _LONGEST_ASKED)
     else:

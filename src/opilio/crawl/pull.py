@@ -1,5 +1,6 @@
 """Locks jobs for bots: the highest priority first, within what each host allows."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from opilio.crawl.sql import QUERIES
 _ROUNDS = 5  # a round that met closed gates, or jobs of newly limited hosts, is followed by another
 _PARK_MORE = 2000  # so many jobs of a newly limited host leave the common queue at once
 SHORTEST_WAIT, _LONGEST_WAIT = 1.0, 60.0
+BOT_CAP = 1_000
 _MOST_SKIPPED = 100
 _SAMPLE = 200
 
@@ -34,10 +36,18 @@ class Pull:
 
 class Puller:
     def __init__(
-        self, database: Database, *, fleet: Limits | None = None, clock: Clock | None = None
+        self,
+        database: Database,
+        *,
+        fleet: Limits | None = None,
+        bot_cap: int = BOT_CAP,
+        clock: Clock | None = None,
     ) -> None:
         self._db = database
         self._fleet = fleet or Limits()
+        self._bot_cap = bot_cap
+        self._locking: Counter[str] = Counter()  # jobs that this process is locking now, by bot
+        self._near_cap = asyncio.Semaphore(2)  # each holds a connection while it locks jobs on another
         self._clock = clock or Clock()
 
     async def pull(self, pull: Pull) -> PullAnswer:
@@ -46,11 +56,49 @@ class Puller:
     async def pull_many(self, pulls: Sequence[Pull]) -> list[PullAnswer]:
         """Pulls of the same queues and domain in one statement; the first in the list gets the better jobs."""
         queues, domain = pulls[0].queues, pulls[0].domain
-        slots = [pull.bot_id for pull in pulls for _ in range(pull.most)]
-        rows = await self._lock(slots, queues, domain)
+        rows = await self._lock_within_cap(pulls, queues, domain)
         skipped = await self._skipped([pull.bot_id for pull in pulls], queues, domain)
-        retry_after = None if rows else await self._retry_after(queues)
+        retry_after = None if any(rows) else await self._retry_after(queues)
         return _share_out(pulls, rows, skipped, retry_after)
+
+    async def _lock_within_cap(
+        self, pulls: Sequence[Pull], queues: Sequence[str], domain: str | None
+    ) -> list[list[Row]]:
+        """Jobs for each pull; no bot gets more than its cap of locked jobs."""
+        wanted: Counter[str] = Counter()
+        for pull in pulls:
+            wanted[pull.bot_id] += pull.most
+        self._locking += wanted
+        try:
+            held = await self._count_locks(self._db, wanted)
+            # Far below the cap pulls need not wait for each other, whatever other processes lock meanwhile.
+            near = sorted(bot for bot in wanted if held[bot] + self._locking[bot] > self._bot_cap // 8)
+            if not near:
+                return await self._lock_shares(pulls, held, queues, domain)
+            async with self._near_cap, self._db.transaction() as session:
+                for bot_id in near:
+                    await session.execute(QUERIES.take_bot, bot_id=bot_id)
+                held |= await self._count_locks(session, near)
+                return await self._lock_shares(pulls, held, queues, domain)
+        finally:
+            self._locking -= wanted
+
+    async def _count_locks(self, session: Session | Database, bots: Iterable[str]) -> dict[str, int]:
+        rows = await session.fetch(QUERIES.count_locks, bots=list(bots), cap=self._bot_cap)
+        return {row["bot_id"]: row["held"] for row in rows}
+
+    async def _lock_shares(
+        self, pulls: Sequence[Pull], held: dict[str, int], queues: Sequence[str], domain: str | None
+    ) -> list[list[Row]]:
+        slots: list[str] = []
+        shares: list[range] = []
+        for pull in pulls:
+            share = max(0, min(pull.most, self._bot_cap - held[pull.bot_id]))
+            held[pull.bot_id] += share
+            shares.append(range(len(slots), len(slots) + share))
+            slots += [pull.bot_id] * share
+        rows = await self._lock(slots, queues, domain) if slots else {}
+        return [[rows[slot] for slot in share if slot in rows] for share in shares]
 
     async def _lock(self, slots: list[str], queues: Sequence[str], domain: str | None) -> dict[int, Row]:
         """Jobs by the slot that they were locked for; a pull has one slot for each job that it wants."""
@@ -60,17 +108,24 @@ class Puller:
             result = await self._lock_round([slots[slot] for slot in empty], queues, domain)
             found |= {empty[row["ord"] - 1]: row for row in result.rows}
             for host_id in result.parked:
-                await self._db.value(
-                    QUERIES.park_jobs, host_id=host_id, most=_PARK_MORE, now=self._clock.now()
-                )
+                await self._park(host_id)
             if len(found) == len(slots) or not (result.parked or result.more):
                 break
         return found
 
+    async def _park(self, host_id: int) -> None:
+        now = self._clock.now()
+        await self._db.transact(
+            lambda session: session.value(QUERIES.park_jobs, host_id=host_id, most=_PARK_MORE, now=now)
+        )
+
     async def _lock_round(self, slots: list[str], queues: Sequence[str], domain: str | None) -> "LockRound":
         now = self._clock.now()
-        opened = await self._db.fetch(
-            QUERIES.open_gates, hot=True, queues=list(queues), fleet_gated=self._fleet.any, now=now
+        opened = await self._db.transact(
+            lambda session: session.fetch(
+                QUERIES.open_gates, queues=list(queues), fleet_gated=self._fleet.any, now=now
+            ),
+            hot=True,
         )
         if domain is not None:
             return await self._lock_in_domain(slots, queues, domain, now)
@@ -98,8 +153,8 @@ class Puller:
         return await self._db.transact(work, hot=True)
 
     async def _lock_freely(self, request: "LockRequest") -> "LockRound":
-        async with self._db.session(hot=True) as session:
-            return _round_of(await _lock_jobs(session, request, {}), more=False)
+        rows = await self._db.transact(lambda session: _lock_jobs(session, request, {}), hot=True)
+        return _round_of(rows, more=False)
 
     async def _lock_behind_gates(self, session: Session, request: "LockRequest") -> "LockRound":
         most = len(request.slots)
@@ -235,13 +290,14 @@ def _closing(hosts: Sequence[CountedHost], locked: Mapping[int, int]) -> dict[st
 
 
 def _share_out(
-    pulls: Iterable[Pull], rows: Mapping[int, Row], skipped: Mapping[str, int], retry_after: float | None
+    pulls: Sequence[Pull],
+    rows: Sequence[Sequence[Row]],
+    skipped: Mapping[str, int],
+    retry_after: float | None,
 ) -> list[PullAnswer]:
-    """Each job was locked for the bot of its slot; slots are in the order of the pulls."""
-    answers, first = [], 0
-    for pull in pulls:
-        own = [_pulled(rows[slot]) for slot in range(first, first + pull.most) if slot in rows]
-        first += pull.most
+    answers = []
+    for pull, found in zip(pulls, rows, strict=True):
+        own = [_pulled(row) for row in found]
         wait = None if own else (retry_after if retry_after is not None else SHORTEST_WAIT)
         answers.append(PullAnswer(jobs=own, count=len(own), skipped=skipped[pull.bot_id], retry_after=wait))
     return answers

@@ -8,6 +8,8 @@ from opilio.adapters.postgres import Database
 from opilio.adapters.postgres.partitions import Partitions
 from opilio.crawl.sql import QUERIES
 
+_BATCH = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class Keep:
@@ -17,6 +19,7 @@ class Keep:
     html: int = 7
     results: int = 0
     late: int = 30
+    values: int = 365
 
 
 class OldPages(Protocol):
@@ -43,8 +46,15 @@ class Retention:
             await partitions.prepare(now)
             if days:
                 dropped += await partitions.drop_before(now - timedelta(days=days))
+        if self._keep.values:
+            await self._drop_values(now - timedelta(days=self._keep.values))
         await self._db.execute(QUERIES.drop_late, before=now - timedelta(days=self._keep.late))
         await self._db.execute(QUERIES.drop_activity, before=now - timedelta(days=90))
         await self._db.execute(QUERIES.drop_policies, before=now - timedelta(days=self._keep.jobs))
         await self._pages.drop_before(now - timedelta(days=self._keep.html))
         return dropped
+
+    async def _drop_values(self, before: datetime) -> None:
+        """Oldest first, a short statement a batch, so that submits never wait for it."""
+        while await self._db.execute(QUERIES.drop_values, before=before, most=_BATCH) == _BATCH:
+            continue

@@ -1,6 +1,7 @@
 """Creates jobs for due policies, and repairs what a crash may have left."""
 
 from dataclasses import dataclass
+from uuid import UUID
 
 import asyncpg
 
@@ -40,6 +41,7 @@ class Scheduler:
         self._fill_idle = fill_idle
         self._clock = clock or Clock()
         self._batch = batch
+        self._repaired_to: UUID | None = None
 
     async def create_due(self) -> CreatedJobs:
         """Creates the job of every due policy, one statement a batch, until none is left."""
@@ -72,7 +74,9 @@ class Scheduler:
 
     async def repair(self) -> int:
         """Restores a due row or a job for each enabled policy, and a gate for gated jobs."""
-        restored = await self._db.execute(QUERIES.restore_due)
+        row = await self._db.row(QUERIES.restore_due, after=self._repaired_to, most=self._batch)
+        assert row is not None
+        restored, self._repaired_to = row["restored"], row["next"]
         await self._db.execute(QUERIES.drop_orphans)
         await self._db.execute(QUERIES.hold_disabled)
-        return restored + await self._db.execute(QUERIES.restore_gates, now=self._clock.now())
+        return int(restored) + await self._db.execute(QUERIES.restore_gates, now=self._clock.now())

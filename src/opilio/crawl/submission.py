@@ -9,16 +9,16 @@ from typing import Any
 
 import msgspec
 
+from opilio.bounded_json import check_json
 from opilio.contracts.bot_api import Outcome, Validators
 from opilio.contracts.price import read_price
 from opilio.crawl.claims import Claim
 from opilio.crawl.history import Values
 from opilio.errors import Invalid
 
+_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _COMPARED = tuple(name for name in Outcome.__struct_fields__ if name != "lock_token")
-# How deep JSON may be nested: far beyond what pages need, below what the database or a recursive reader can take.
-DEEPEST = 64
 
 
 class Submission(msgspec.Struct, frozen=True):
@@ -105,21 +105,3 @@ def _digest(outcome: Outcome) -> bytes:
     """A fingerprint of the content, the same for any lock token, alone or in a batch."""
     content = msgspec.json.encode([getattr(outcome, name) for name in _COMPARED])
     return hashlib.blake2b(content, digest_size=16).digest()
-
-
-def check_json(field: str, value: Any) -> None:
-    """Refuses U+0000, which PostgreSQL cannot store, at any depth, and nesting beyond a bound."""
-    level = [value]
-    for _ in range(DEEPEST + 1):
-        if any(isinstance(item, str) and "\x00" in item for item in level):
-            raise Invalid(field, "contains the character U+0000")
-        level = [inner for item in level for inner in _inside(item)]
-        if not level:
-            return
-    raise Invalid(field, "is nested more than %(depth)s levels deep", depth=DEEPEST)
-
-
-def _inside(value: Any) -> list[Any]:
-    if isinstance(value, Mapping):
-        return [*value.keys(), *value.values()]
-    return value if isinstance(value, list) else []

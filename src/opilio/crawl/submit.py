@@ -1,5 +1,6 @@
 """Submits: a claim checked, the outcome decided, everything written in one transaction."""
 
+import asyncio
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,6 +9,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 import msgspec
+import structlog
 
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.clock import Clock
@@ -34,14 +36,27 @@ from opilio.crawl.submission import Submission
 from opilio.errors import Refused
 from opilio.ids import uuid7
 
+_log = structlog.get_logger(__name__)
+_UPLOADS = 8
+_RETRY_AFTER = 5
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
 class Pages(Protocol):
     """Where large pages are stored."""
 
-    async def put_page(self, result_id: UUID, html: str) -> str | None:
-        """Stores a page that is too large for the database and answers its key; None for a small one."""
+    def is_large(self, html: str) -> bool:
+        """Whether a page is too large for the database."""
+
+    async def put_page(self, result_id: UUID, html: str) -> str:
+        """Stores a page and answers its key."""
+
+
+class Upload(msgspec.Struct, frozen=True):
+    """The id of a result, and where its page is if it is not in the database."""
+
+    result_id: UUID
+    blob: str | None
 
 
 class Submitter:
@@ -58,6 +73,7 @@ class Submitter:
         self._pages = pages
         self._jitter = jitter
         self._tolerance = tolerance or {}
+        self._uploads = asyncio.Semaphore(_UPLOADS)
         self._clock = clock or Clock()
 
     async def submit(self, submissions: Sequence[Submission]) -> list[Reply]:
@@ -68,20 +84,18 @@ class Submitter:
             replies.update(zip(group, batch, strict=True))
         return [replies[i] for i in range(len(submissions))]
 
+    def needs_upload(self, sent: Submission) -> bool:
+        if not sent.success or sent.not_modified or sent.raw_html is None:
+            return False
+        return self._pages.is_large(sent.raw_html)
+
     async def _submit_once(self, batch: Sequence[Submission]) -> list[Reply]:
-        ids = [uuid7() for _ in batch]
-        blobs = [
-            await self._pages.put_page(i, s.raw_html) if s.success and s.raw_html else None
-            for i, s in zip(ids, batch, strict=True)
-        ]
+        uploads = await self._upload(batch)
 
         async def work(session: Session) -> list[Reply]:
             facts = await load_facts(session, [s.claim for s in batch], self._clock.now())
             ends = LockEnds()
-            replies = [
-                self._apply(ends, facts, s, result_id, blob)
-                for s, result_id, blob in zip(batch, ids, blobs, strict=True)
-            ]
+            replies = [self._apply(ends, facts, s, uploads.get(i)) for i, s in enumerate(batch)]
             await ends.write(session, facts.now)
             if ends.to_check:
                 await check_alerts(session, ends.to_check, facts.now)
@@ -89,14 +103,45 @@ class Submitter:
 
         return await self._db.transact(work, hot=True)
 
+    async def _upload(self, batch: Sequence[Submission]) -> "dict[int, Upload | Refused]":
+        """Large pages of accepted claims, side by side; a page that cannot be stored costs its own item only."""
+        large = [i for i, sent in enumerate(batch) if self.needs_upload(sent)]
+        if not large:
+            return {}
+
+        async def check(session: Session) -> list[int]:
+            facts = await load_facts(session, [batch[i].claim for i in large], self._clock.now())
+            return [i for i in large if isinstance(facts.check(batch[i].claim), Accepted)]
+
+        accepted = await self._db.transact(check, hot=True)
+        stored = await asyncio.gather(*(self._upload_one(batch[i]) for i in accepted))
+        return dict(zip(accepted, stored, strict=True))
+
+    async def _upload_one(self, sent: Submission) -> "Upload | Refused":
+        assert sent.raw_html is not None
+        result_id = uuid7()
+        try:
+            async with self._uploads:
+                return Upload(result_id, await self._pages.put_page(result_id, sent.raw_html))
+        except Exception as error:  # noqa: BLE001 - whatever the store says, only this item is refused
+            _log.warning("submit.page_not_stored", job_id=str(sent.claim.job_id), error=str(error)[:300])
+            return Refused(
+                "unavailable",
+                "the page could not be stored; submit again in %(seconds)s s",
+                details={"retry_after": _RETRY_AFTER},
+                seconds=_RETRY_AFTER,
+            )
+
     def _apply(
-        self, ends: LockEnds, facts: JobFacts, sent: Submission, result_id: UUID, blob: str | None
+        self, ends: LockEnds, facts: JobFacts, sent: Submission, upload: "Upload | Refused | None"
     ) -> Reply:
         match facts.check(sent.claim):
             case Accepted():
+                if isinstance(upload, Refused):
+                    return Reply(refusal=upload)
                 row = facts.rows[sent.claim.job_id]
                 if sent.success:
-                    return self._succeed(ends, row, sent, result_id, blob)
+                    return self._succeed(ends, row, sent, upload or Upload(uuid7(), None))
                 return self._fail(ends, row, sent)
             case Repeated(answer):
                 return Reply(data=answer.encode())
@@ -106,9 +151,8 @@ class Submitter:
             case Refused() as refusal:
                 return Reply(refusal=refusal)
 
-    def _succeed(
-        self, ends: LockEnds, row: Row, sent: Submission, result_id: UUID, blob: str | None
-    ) -> Reply:
+    def _succeed(self, ends: LockEnds, row: Row, sent: Submission, upload: "Upload") -> Reply:
+        result_id = upload.result_id
         decision = retry.succeed(retry_facts(row), row["at"], self._draw())
         before = _last_values(row)
         changed = changes(before, sent.values)
@@ -116,7 +160,7 @@ class Submitter:
         if rescheduled is not None:
             decision = msgspec.structs.replace(decision, next_run_at=rescheduled.next_run_at)
         assert decision.next_run_at is not None
-        stored = None if sent.not_modified else _stored_result(sent, result_id, blob)
+        stored = None if sent.not_modified else _stored_result(sent, upload)
         values = before if sent.not_modified else sent.values
         result: UUID | None = row["last_result_id"] if stored is None else result_id
         ends.changed += [(row, change) for change in changed]
@@ -252,16 +296,16 @@ def _last_values(row: Row) -> Values:
     )
 
 
-def _stored_result(sent: Submission, result_id: UUID, blob: str | None) -> StoredResult:
+def _stored_result(sent: Submission, upload: Upload) -> StoredResult:
     return StoredResult(
-        result_id=result_id,
+        result_id=upload.result_id,
         bot_id=sent.claim.bot_id,
         values=sent.values,
         data=sent.data,
         html_hash=sent.html_hash,
         duration=sent.crawl_duration,
-        html_body=None if blob else sent.raw_html,
-        html_blob=blob,
+        html_body=None if upload.blob else sent.raw_html,
+        html_blob=upload.blob,
     )
 
 

@@ -2,6 +2,7 @@
 
 import heapq
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 from uuid import UUID
@@ -23,21 +24,33 @@ from opilio.contracts.management import (
 from opilio.contracts.policies import Policy, PolicyInput
 from opilio.crawl.politeness import Limits
 from opilio.crawl.priority import Rules
+from opilio.crawl.pull import BOT_CAP
 from opilio.errors import NotFound
 from opilio.insights.why import Explanation, Facts, explain
 from opilio.pages import Page, page_of, read_number, read_text, read_uuid
 
 _Q = load_queries("opilio.insights")
 _COUNT_EXACTLY = 200_000
+_NONE_ENDED = {"done": 0, "failed": 0, "expired": 0}
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 T = TypeVar("T", bound=msgspec.Struct)
 
 
+@dataclass(frozen=True, slots=True)
+class LastHour:
+    """Jobs that ended in the last hour; no rates where none ended."""
+
+    jobs: dict[str, int]
+    success_rate: float | None
+    retry_rate: float | None
+
+
 class CrawlInsights:
-    def __init__(self, database: Database, *, rules: Rules, fleet: Limits) -> None:
+    def __init__(self, database: Database, *, rules: Rules, fleet: Limits, bot_cap: int = BOT_CAP) -> None:
         self._db = database
         self._rules = rules
         self._fleet = fleet
+        self._bot_cap = bot_cap
 
     # ── policies ─────────────────────────────────────────────────────────────────────────────────
 
@@ -78,7 +91,7 @@ class CrawlInsights:
             after = rows[-1]["policy_id"]
 
     async def policy_why(self, policy_id: UUID) -> Explanation:
-        row = await self._db.row(_Q.why_facts, policy_id=policy_id)
+        row = await self._db.row(_Q.why_facts, policy_id=policy_id, bot_cap=self._bot_cap)
         if row is None or row["deleted_at"] is not None:
             raise NotFound("there is no policy %(id)s", id=str(policy_id))
         return explain(self._facts(row), row["at"])
@@ -95,6 +108,8 @@ class CrawlInsights:
             held=row["held"],
             queue=row["queue"] or row["job_queue"],
             bot_seen_at=row["bot_seen_at"],
+            bot_below_cap=row["bot_below_cap"],
+            bot_cap=self._bot_cap,
             active=row["job_id"] is not None,
             place=row["place"],
             run_at=row["run_at"],
@@ -225,32 +240,16 @@ class CrawlInsights:
 
     async def stats(self) -> Stats:
         """Exact while counting is cheap; above that, jobs are counted up to a bound and `exact` is false."""
-        overview = await self._db.row(_Q.overview)
-        active = await self._db.row(_Q.count_active, most=_COUNT_EXACTLY)
+        overview, active, hour = await self.overview(), await self.active_jobs(), await self.last_hour()
         ended = await self._db.fetch(_Q.estimate_ended, most=_COUNT_EXACTLY)
-        hour = await self._db.fetch(_Q.last_hour)
-        assert overview is not None
-        assert active is not None
-        jobs = {
-            "pending": active["pending"],
-            "locked": active["locked"],
-            "done": 0,
-            "failed": 0,
-            "expired": 0,
-        }
-        jobs |= {row["status"]: row["jobs"] for row in ended}
-        last_hour = {"done": 0, "failed": 0, "expired": 0} | {row["status"]: row["jobs"] for row in hour}
-        total = sum(last_hour.values())
-        exact = (
-            active["pending"] + active["locked"] < _COUNT_EXACTLY
-            and sum(row["jobs"] for row in ended) < _COUNT_EXACTLY
-        )
+        jobs = active | _NONE_ENDED | {row["status"]: row["jobs"] for row in ended}
+        exact = sum(active.values()) < _COUNT_EXACTLY and sum(row["jobs"] for row in ended) < _COUNT_EXACTLY
         return Stats(
             jobs=jobs,
             policies={"total": overview["policies"], "enabled": overview["enabled"]},
-            last_hour=last_hour,
-            success_rate=round(last_hour["done"] / total, 4) if total else None,
-            retry_rate=round(sum(row["retries"] for row in hour) / total, 4) if total else None,
+            last_hour=hour.jobs,
+            success_rate=hour.success_rate,
+            retry_rate=hour.retry_rate,
             mean_duration_seconds=await self._db.value(_Q.last_hour_results),
             due=overview["due"],
             oldest_due_seconds=max(0.0, overview["oldest_due"]),
@@ -264,6 +263,27 @@ class CrawlInsights:
             exact=exact,
             at=overview["at"],
         )
+
+    async def overview(self) -> Row:
+        """The figures that need no counting of jobs."""
+        row = await self._db.row(_Q.overview)
+        assert row is not None
+        return row
+
+    async def active_jobs(self) -> dict[str, int]:
+        """Waiting and running jobs, counted up to a bound."""
+        row = await self._db.row(_Q.count_active, most=_COUNT_EXACTLY)
+        assert row is not None
+        return {"pending": row["pending"], "locked": row["locked"]}
+
+    async def last_hour(self) -> LastHour:
+        rows = await self._db.fetch(_Q.last_hour)
+        jobs = _NONE_ENDED | {row["status"]: row["jobs"] for row in rows}
+        total = sum(jobs.values())
+        if not total:
+            return LastHour(jobs, None, None)
+        retries = sum(row["retries"] for row in rows)
+        return LastHour(jobs, round(jobs["done"] / total, 4), round(retries / total, 4))
 
     async def queue_depths(self) -> dict[str, int]:
         return {row["queue"]: row["depth"] for row in await self._db.fetch(_Q.queue_depths)}

@@ -25,6 +25,8 @@ class Facts:
     held: int
     queue: str
     bot_seen_at: datetime | None
+    bot_below_cap: bool
+    bot_cap: int
     active: bool
     place: str | None
     run_at: datetime | None
@@ -75,6 +77,7 @@ def explain(facts: Facts, now: datetime) -> Explanation:
         _delay(facts, now),
         _at_cap(facts),
         _no_bot(facts, now),
+        _bots_at_cap(facts, now),
     )
     return Explanation(running=False, reasons=[reason for reason in reasons if reason is not None])
 
@@ -136,3 +139,10 @@ def _no_bot(facts: Facts, now: datetime) -> WhyReason | None:
     minutes = int((now - facts.bot_seen_at).total_seconds() // 60)
     template = "no bot with the capability %(queue)s was seen for %(minutes)s min"
     return WhyReason("no_capable_bot", template, {"queue": facts.queue, "minutes": minutes})
+
+
+def _bots_at_cap(facts: Facts, now: datetime) -> WhyReason | None:
+    if facts.bot_below_cap or facts.bot_seen_at is None or facts.bot_seen_at <= now - _BOT_IS_GONE:
+        return None
+    template = "every bot with the capability %(queue)s holds its most of %(cap)s locked jobs"
+    return WhyReason("bot_at_cap", template, {"queue": facts.queue, "cap": facts.bot_cap})

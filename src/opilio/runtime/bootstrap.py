@@ -108,7 +108,7 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
     pages = PageStore(open_store(settings.blobs))
     fleet, rules = settings.fleet_limits, settings.rule_table
     jitter = settings.schedule_jitter
-    puller = Puller(database, fleet=fleet, clock=clock)
+    puller = Puller(database, fleet=fleet, bot_cap=settings.bot_max_locked, clock=clock)
     submitter = Submitter(
         database, pages, jitter=jitter, tolerance=settings.change_tolerance_percent, clock=clock
     )
@@ -134,7 +134,7 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
         lock_expiry=expiry,
         operator_actions=OperatorActions(database, expiry, rules=rules, clock=clock),
         retention=Retention(database, pages, settings.retention),
-        insights=CrawlInsights(database, rules=rules, fleet=fleet),
+        insights=CrawlInsights(database, rules=rules, fleet=fleet, bot_cap=settings.bot_max_locked),
         webhooks=Webhooks(database, allow=settings.webhook_allow, clock=clock),
         events=Events(database),
         dead_letters=DeadLetters(database, route_to_bus(settings, database), _remove_from_broker(settings)),

@@ -17,7 +17,6 @@ from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector
 
 import opilio
-from opilio.contracts.management import Stats
 from opilio.insights.crawl import CrawlInsights
 from opilio.metrics import NAMES, PREFIX, READ, Metric, with_prefix
 from opilio.runtime.metrics_dir import SHARED_FOLDER
@@ -93,32 +92,42 @@ _READINGS = _Readings()
 
 
 async def _read(insights: CrawlInsights) -> list[GaugeMetricFamily]:
-    """Without the database there are no readings, but the page with the counters still comes."""
+    """Each group on its own: one that fails is missing, the others and the counters are still there."""
     values: dict[str, Any] = {"database_up": 0, "opilio_build_info": {opilio.__version__: 1}}
-    try:
-        stats, depths = await insights.stats(), await insights.queue_depths()
-    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        _log.warning("metrics.database_away", error=str(error))
-    else:
-        values |= {"database_up": 1, "queue_depth": depths, **_figures(stats)}
+    for read_group in (_overview, _active_jobs, _last_hour, _queue_depths):
+        try:
+            values |= {**await read_group(insights), "database_up": 1}
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            _log.warning("metrics.group_failed", group=read_group.__name__.lstrip("_"), error=str(error))
     return [_family(metric, values[metric.name]) for metric in READ if metric.name in values]
 
 
-def _figures(stats: Stats) -> dict[str, Any]:
+async def _overview(insights: CrawlInsights) -> dict[str, Any]:
+    row = await insights.overview()
     return {
-        "jobs_active": {status: stats.jobs[status] for status in ("pending", "locked")},
-        "oldest_due_job_seconds": max(stats.oldest_due_seconds, stats.oldest_pending_seconds),
-        "policies_due": stats.due,
-        "policies_enabled": stats.policies["enabled"],
-        "retry_rate": stats.retry_rate,
-        "crawl_success_rate": stats.success_rate,
-        "hosts_cooling": stats.hosts_cooling,
-        "bots_alive": stats.bots_alive,
-        "outbox_backlog": stats.outbox,
-        "outbox_age_seconds": stats.outbox_age_seconds,
-        "webhook_backlog": stats.webhooks_waiting,
-        "dead_letters": stats.dead_letters,
+        "oldest_due_job_seconds": max(0.0, row["oldest_due"], row["oldest_pending"]),
+        "policies_due": row["due"],
+        "policies_enabled": row["enabled"],
+        "hosts_cooling": row["hosts_cooling"],
+        "bots_alive": row["bots_alive"],
+        "outbox_backlog": row["outbox"],
+        "outbox_age_seconds": max(0.0, row["outbox_age"]),
+        "webhook_backlog": row["webhooks"],
+        "dead_letters": row["dead_letters"],
     }
+
+
+async def _active_jobs(insights: CrawlInsights) -> dict[str, Any]:
+    return {"jobs_active": await insights.active_jobs()}
+
+
+async def _last_hour(insights: CrawlInsights) -> dict[str, Any]:
+    hour = await insights.last_hour()
+    return {"retry_rate": hour.retry_rate, "crawl_success_rate": hour.success_rate}
+
+
+async def _queue_depths(insights: CrawlInsights) -> dict[str, Any]:
+    return {"queue_depth": await insights.queue_depths()}
 
 
 def _family(metric: Metric, value: Any) -> GaugeMetricFamily:

@@ -61,6 +61,7 @@ class Settings(BaseSettings):
     host_min_delay_seconds: float | None = Field(
         None, ge=0, description="Default for all hosts: seconds between two pulled jobs of one host."
     )
+    bot_max_locked: int = Field(1_000, ge=1, description="How many jobs one bot may have locked at once.")
     schedule_jitter: float = Field(
         0.1,
         ge=0,
@@ -97,6 +98,9 @@ class Settings(BaseSettings):
     keep_html_days: int = Field(7, ge=1, description="Days to keep raw HTML.")
     keep_results_days: int = Field(0, ge=0, description="Days to keep results; 0 keeps them forever.")
     keep_late_days: int = Field(30, ge=1, description="Days to keep late results.")
+    keep_values_days: int = Field(
+        365, ge=0, description="Days to keep the value history of policies; 0 keeps it forever."
+    )
 
     max_body_mb: int = Field(
         16, ge=1, description="Largest request body; an import may be 16 times as large."
@@ -246,7 +250,13 @@ class Settings(BaseSettings):
 
     @property
     def retention(self) -> Keep:
-        return Keep(self.keep_jobs_days, self.keep_html_days, self.keep_results_days, self.keep_late_days)
+        return Keep(
+            jobs=self.keep_jobs_days,
+            html=self.keep_html_days,
+            results=self.keep_results_days,
+            late=self.keep_late_days,
+            values=self.keep_values_days,
+        )
 
     @property
     def crawl_allow(self) -> AllowList:

@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
 from opilio.access.identity import Bot
+from opilio.bounded_json import split_array
 from opilio.contracts.bot_api import (
     BatchAnswer,
+    BatchBody,
     BatchRequest,
     DoneAnswer,
     FailedAnswer,
@@ -15,6 +18,7 @@ from opilio.contracts.bot_api import (
     HeldJob,
     HeldRequest,
     ItemAnswer,
+    Outcome,
     PullAnswer,
     PullRequest,
     RetryAnswer,
@@ -24,11 +28,21 @@ from opilio.crawl.claims import Claim, Reply
 from opilio.crawl.pull import Pull
 from opilio.crawl.submission import Submission, parse
 from opilio.crawl.url import domain_name
-from opilio.errors import Refused
-from opilio.web.codec import error_body
+from opilio.errors import Invalid, Refused
+from opilio.web.codec import decode, decoder, error_body
+from opilio.web.connection import while_connected
 from opilio.web.routes import Call, Registry
 
 BOT_API = Registry()
+_MOST_RESULTS = 100
+_RESULT = decoder(Outcome)
+
+
+class _JobId(msgspec.Struct):
+    job_id: UUID
+
+
+_JOB_ID = msgspec.json.Decoder(_JobId)
 
 
 @BOT_API.add(
@@ -45,8 +59,8 @@ async def pull(call: Call) -> Any:
     _must_be(call, asked.bot_id)
     queues = tuple(sorted(set(asked.capabilities)))
     domain = domain_name(asked.domain) if asked.domain is not None else None
-    pull = Pull(asked.bot_id, asked.max_jobs, queues, domain)
-    return await call.opilio.dispatcher.pull(pull, asked.wait_seconds)
+    pull = call.opilio.dispatcher.pull(Pull(asked.bot_id, asked.max_jobs, queues, domain), asked.wait_seconds)
+    return await (while_connected(call.request, pull) if asked.wait_seconds else pull)
 
 
 @BOT_API.add(
@@ -73,25 +87,42 @@ async def submit(call: Call) -> Any:
     "/api/crawl/submit/batch",
     "bot",
     "Hand in up to 100 results, each answered on its own",
-    body=BatchRequest,
+    body=BatchBody,
+    documented_body=BatchRequest,
     answer=BatchAnswer,
     tag="bots",
     body_factor=4,
 )
 async def submit_batch(call: Call) -> Any:
-    sent: BatchRequest = call.body
+    sent: BatchBody = call.body
     _must_be(call, sent.bot_id)
-    read: list[Submission | Refused] = []
-    for outcome in sent.results:
-        try:
-            read.append(parse(sent.bot_id, outcome))
-        except Refused as refusal:
-            read.append(refusal)
+    try:
+        bodies = split_array(bytes(sent.results), _MOST_RESULTS)
+    except ValueError as error:
+        raise Invalid("results", "%(error)s", error=str(error)) from None
+    if not bodies:
+        raise Invalid("results", "is empty; send 1 to %(most)s results", most=_MOST_RESULTS)
+    read = [_read_result(sent.bot_id, body) for body in bodies]
     replies = iter(
         await call.opilio.dispatcher.submit([item for item in read if isinstance(item, Submission)])
     )
     every = [next(replies) if isinstance(item, Submission) else Reply(refusal=item) for item in read]
-    return BatchAnswer(results=_items([outcome.job_id for outcome in sent.results], every))
+    return BatchAnswer(results=_items([_job_id(body) for body in bodies], every))
+
+
+def _read_result(bot_id: str, body: bytes) -> Submission | Refused:
+    try:
+        return parse(bot_id, decode(body, _RESULT))
+    except Refused as refusal:
+        return refusal
+
+
+def _job_id(body: bytes) -> UUID | None:
+    """The id of the job, also where the rest of the result is wrong."""
+    try:
+        return _JOB_ID.decode(body).job_id
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 @BOT_API.add(

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any, TypeVar
 
 import msgspec
 from litestar import Request, Response
 
+from opilio.bounded_json import exact_number
 from opilio.contracts.envelope import STATUS_OF
 from opilio.errors import Invalid, Refused
 
@@ -42,7 +42,7 @@ def refuse(refusal: Refused, headers: Mapping[str, str] | None = None) -> Respon
 
 def decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
     """Numbers without a type of their own stay exact decimals."""
-    return msgspec.json.Decoder(kind, float_hook=Decimal)
+    return msgspec.json.Decoder(kind, float_hook=exact_number)
 
 
 def decode(body: bytes, reader: msgspec.json.Decoder[T]) -> T:

@@ -56,7 +56,11 @@ def document() -> dict[str, Any]:
 def _types(every: list[Endpoint]) -> list[Any]:
     types: list[Any] = [Failure]
     for endpoint in every:
-        types += [t for t in (*_items(endpoint.answer), endpoint.body) if t not in (None, bytes)]
+        types += [
+            t
+            for t in (*_items(endpoint.answer), endpoint.documented_body or endpoint.body)
+            if t not in (None, bytes)
+        ]
     return list(dict.fromkeys(types))
 
 
@@ -91,7 +95,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
 def _content(endpoint: Endpoint) -> dict[str, Any]:
     if endpoint.media_types:
         return {kind: {"schema": {"type": "string"}} for kind in endpoint.media_types}
-    return {"application/json": {"schema": _schema(endpoint.body)}}
+    return {"application/json": {"schema": _schema(endpoint.documented_body or endpoint.body)}}
 
 
 def _path_params(endpoint: Endpoint) -> list[dict[str, Any]]:

@@ -63,6 +63,7 @@ class Endpoint:
     summary: str
     handler: Handler
     body: Any = None
+    documented_body: Any = None  # where the documentation shows more than the body that is decoded
     answer: Any = None
     query: type[msgspec.Struct] = NoQuery
     status: int = 200

@@ -4,7 +4,6 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from decimal import Decimal
 from typing import Any, TypeAlias, TypeVar
 
 import asyncpg
@@ -12,6 +11,7 @@ import msgspec
 
 from opilio.adapters.postgres.listener import Heard, Listener, Subscription
 from opilio.adapters.postgres.queries import Statement
+from opilio.bounded_json import decode_stored
 from opilio.errors import Unavailable
 
 T = TypeVar("T")
@@ -170,13 +170,12 @@ class Database:
 
 # Numbers keep their digits on the way in and on the way out: a price is never a float.
 _encode = msgspec.json.Encoder(decimal_format="number").encode
-_decode = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
 async def _prepare(connection: Any) -> None:
     for kind in ("json", "jsonb"):
         await connection.set_type_codec(
-            kind, schema="pg_catalog", encoder=lambda value: _encode(value).decode(), decoder=_decode
+            kind, schema="pg_catalog", encoder=lambda value: _encode(value).decode(), decoder=decode_stored
         )
 
 

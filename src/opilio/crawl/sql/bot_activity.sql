@@ -16,4 +16,4 @@ order by 1, 2
 on conflict (bot_id, hour) do update set
   pulls = a.pulls + excluded.pulls, pulled = a.pulled + excluded.pulled, done = a.done + excluded.done,
   failed = a.failed + excluded.failed, late = a.late + excluded.late,
-  duration_seconds = a.duration_seconds + excluded.duration_seconds;
+  duration_seconds = least(a.duration_seconds, 86400.0 * a.done) + excluded.duration_seconds;

@@ -5,3 +5,8 @@ where j.place = 'locked' and j.locked_until <= coalesce(:now::timestamptz, now()
 order by j.locked_until
 limit :most::int
 for update skip locked;
+
+-- name: postpone_expiry
+-- A lock that could not be expired: it is tried again later, and stays locked until then.
+update job_active set locked_until = coalesce(:now::timestamptz, now()) + make_interval(secs => :seconds::float8)
+where job_id = :job_id::uuid and place = 'locked';

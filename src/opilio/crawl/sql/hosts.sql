@@ -31,4 +31,7 @@ select j.host_id from (
 
 -- name: open_gate
 -- New limits: look at the host again at once.
-update gate set open_at = coalesce(:now::timestamptz, now()), version = version + 1 where host_id = :host_id::int;
+with ordered as materialized (
+  select g.host_id, g.queue from gate g where g.host_id = :host_id::int order by g.queue for update)
+update gate g set open_at = coalesce(:now::timestamptz, now()), version = g.version + 1
+from ordered o where g.host_id = o.host_id and g.queue = o.queue;

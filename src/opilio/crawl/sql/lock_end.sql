@@ -92,13 +92,30 @@ select * from unnest(:job_ids::uuid[], :bots::text[], :tokens::uuid[], :reasons:
 on conflict (job_id, digest) do nothing;
 
 -- name: cool_hosts
--- Hosts that asked to be left alone: closed for everyone, from this transaction on, and never for less than before.
-with cooled as (
-  update host h set cooling_until = greatest(h.cooling_until, c.until), strikes = greatest(h.strikes, c.strikes),
-    cooling_reason = c.reason, gated = true
-  from unnest(:host_ids::int[], :untils::timestamptz[], :strikes::int[], :reasons::text[]) c(host_id, until, strikes, reason)
-  where h.host_id = c.host_id returning h.host_id, h.cooling_until)
-update gate g set open_at = greatest(g.open_at, c.cooling_until) from cooled c where g.host_id = c.host_id;
+-- Hosts that answered 429 or 503: closed for everyone, from this transaction on, and never for less than before.
+-- Strikes that were forgiven stay forgiven; of several bots that report at once the highest count is kept.
+with ordered as materialized (
+  select h.host_id from host h where h.host_id = any(:host_ids::int[]) order by h.host_id for no key update)
+update host h set cooling_until = greatest(h.cooling_until, c.until),
+  strikes = case when h.cooling_until < :forgiven_before::timestamptz then c.strikes else greatest(h.strikes, c.strikes) end,
+  cooling_reason = c.reason, gated = true
+from ordered o
+cross join unnest(:host_ids::int[], :untils::timestamptz[], :strikes::int[], :reasons::text[]) c(host_id, until, strikes, reason)
+where h.host_id = o.host_id and c.host_id = o.host_id;
+
+-- name: close_cooling_gates
+-- Gates of hosts that were just cooled, locked in the order that every statement locks gates in.
+with ordered as materialized (
+  select g.host_id, g.queue from gate g where g.host_id = any(:host_ids::int[]) order by g.host_id, g.queue for update)
+update gate g set open_at = greatest(g.open_at, h.cooling_until)
+from ordered o join host h on h.host_id = o.host_id
+where g.host_id = o.host_id and g.queue = o.queue;
+
+-- name: forgive_hosts
+-- A success forgives the earlier strikes of a host.
+with ordered as materialized (
+  select h.host_id from host h where h.host_id = any(:host_ids::int[]) and h.strikes > 0 order by h.host_id for no key update)
+update host h set strikes = 0 from ordered o where h.host_id = o.host_id;
 
 -- name: reopen_gates
 -- Locks of these hosts ended: whoever was at its cap may be visited again. The new version tells a pull that is

@@ -9,14 +9,16 @@ order by a.job_id
 for update of a;
 
 -- name: revive_jobs
--- Brings ended jobs back as new: no retries spent, ready at once. The unique index refuses a second active job.
+-- Brings ended jobs back as new, by what their policy says now: host, queue, enabled or not. The unique index
+-- refuses a second active job.
 with gone as (delete from job_archive a where a.job_id = any(:job_ids::uuid[]) returning a.*),
 undue as (delete from policy_due d using gone g where d.policy_id = g.policy_id)
 insert into job_active (job_id, policy_id, host_id, queue, place, priority, base_priority, retry_count, max_retries, run_at,
   created_at, created_by, last_error, last_error_code)
-select g.job_id, g.policy_id, g.host_id, g.queue, 'later', g.base_priority, g.base_priority, 0, g.max_retries,
-  coalesce(:now::timestamptz, now()), g.created_at, g.created_by, g.last_error, g.last_error_code
-from gone g
+select g.job_id, g.policy_id, p.host_id, p.job_queue, 'later', g.base_priority, g.base_priority, 0, g.max_retries,
+  case when s.enabled then coalesce(:now::timestamptz, now()) else 'infinity' end,
+  g.created_at, g.created_by, g.last_error, g.last_error_code
+from gone g join policy p on p.policy_id = g.policy_id join policy_state s on s.policy_id = g.policy_id
 on conflict (policy_id) do nothing
 returning job_id;
 

@@ -40,6 +40,16 @@ cross join lateral (
   for no key update of h skip locked) h
 limit :most::int;
 
+-- name: count_locks
+-- How many jobs each bot has locked, counted up to the cap.
+select b.bot_id, (select count(*) from (
+  select 1 from job_active j where j.locked_by = b.bot_id and j.place = 'locked' limit :cap::int) held)::int as held
+from unnest(:bots::text[]) b(bot_id);
+
+-- name: take_bot
+-- Pulls of one bot take turns while it is near its cap, so that what is counted stays true.
+select pg_advisory_xact_lock(hashtext('opilio.bot'), hashtext(:bot_id::text));
+
 -- name: hosts_in_domain
 -- The domain itself and its subdomains, as far as they have waiting jobs.
 select h.host_id, h.gated or :fleet_gated::boolean as gated from host h
@@ -96,7 +106,7 @@ gated as materialized (
 chosen as materialized (
   select c.job_id, row_number() over (order by c.priority desc, c.job_id) as ord from (
     select f.job_id, f.priority from free f where not f.gated
-    union all
+    union  -- a free job of a host that also has a gate is found twice
     select g.job_id, g.priority from gated g) c
   order by c.priority desc, c.job_id
   limit cardinality(:bots::text[])),
@@ -138,9 +148,12 @@ seen as materialized (
 visit as (
   update host h set next_at = v.next_at, gated = v.gated from visited v
   where h.host_id = v.host_id and (h.next_at, h.gated) is distinct from (v.next_at, v.gated)),
+ordered as materialized (
+  select s.host_id, s.queue, s.version from gate g join seen s on s.host_id = g.host_id and s.queue = g.queue
+  order by g.host_id, g.queue for update of g),
 behind as materialized (
   select s.host_id, s.queue, s.version, v.open_at, v.ready_at, best.priority
-  from seen s join visited v on v.host_id = s.host_id
+  from ordered s join visited v on v.host_id = s.host_id
   left join lateral (
     select j.priority from job_active j
     where j.host_id = s.host_id and j.queue = s.queue and j.place in ('free', 'gated')

@@ -12,3 +12,9 @@ delete from policy p where p.deleted_at < :before::timestamptz
   and not exists (select 1 from job_active j where j.policy_id = p.policy_id)
   and not exists (select 1 from job_archive a where a.policy_id = p.policy_id)
   and not exists (select 1 from result r where r.policy_id = p.policy_id);
+
+-- name: drop_values
+-- The oldest of the value history past its age; ids rise with time, so that the primary key finds them.
+with oldest as materialized (
+  select v.change_id, v.at from value_change v order by v.change_id limit :most::int)
+delete from value_change v using oldest o where v.change_id = o.change_id and o.at < :before::timestamptz;

@@ -63,13 +63,23 @@ woken as (
 select greatest((select count(*) from ripe), (select coalesce(max(n), 0) from (select count(*) as n from worth group by pool) w)) as due, (select count(*) from created) as created;
 
 -- name: restore_due
--- The safety net: enabled policies that have neither a job nor a place in the queue of due ones.
-insert into policy_due (policy_id, due_at, pool)
-select s.policy_id, s.next_run_at, case when s.last_success_at is not null then p.pool end from policy_state s join policy p on p.policy_id = s.policy_id
-where s.enabled
-  and not exists (select 1 from policy_due d where d.policy_id = s.policy_id)
-  and not exists (select 1 from job_active j where j.policy_id = s.policy_id)
-on conflict (policy_id) do nothing;
+-- The safety net: enabled policies that have neither a job nor a row in policy_due. It checks so many policies at a
+-- time, in the order of their ids, and answers where the next run goes on: null after the last.
+with batch as materialized (
+  select s.policy_id, s.enabled, s.next_run_at, s.last_success_at from policy_state s
+  where :after::uuid is null or s.policy_id > :after::uuid
+  order by s.policy_id limit :most::int),
+restored as (
+  insert into policy_due (policy_id, due_at, pool)
+  select s.policy_id, s.next_run_at, case when s.last_success_at is not null then p.pool end
+  from batch s join policy p on p.policy_id = s.policy_id
+  where s.enabled
+    and not exists (select 1 from policy_due d where d.policy_id = s.policy_id)
+    and not exists (select 1 from job_active j where j.policy_id = s.policy_id)
+  on conflict (policy_id) do nothing returning policy_id)
+select (select count(*) from restored)::int as restored,
+  case when (select count(*) from batch) = :most::int
+    then (select s.policy_id from batch s order by s.policy_id desc limit 1) end as next;
 
 -- name: restore_gates
 -- The safety net: hosts whose waiting jobs stand behind no gate.

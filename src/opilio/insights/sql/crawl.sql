@@ -81,7 +81,7 @@ from late_result where job_id = :job_id::uuid order by late_id;
 -- name: results
 -- Results, newest first.
 select r.result_id as id, r.job_id, r.policy_id, p.url, r.bot_id, r.price, r.currency, r.title, r.in_stock,
-       r.parsed_data as data, r.html_hash, r.crawl_duration, r.crawled_at
+       r.parsed_data, r.html_hash, r.crawl_duration, r.crawled_at
 from result r join policy p on p.policy_id = r.policy_id
 where (:before::uuid is null or r.result_id < :before::uuid)
   and (:policy_ids::uuid[] is null or r.policy_id = any(:policy_ids::uuid[]))
@@ -94,7 +94,7 @@ select policy_id from policy where url = :url::text;
 -- name: result
 -- One result with its page.
 select r.result_id as id, r.job_id, r.policy_id, p.url, r.bot_id, r.price, r.currency, r.title, r.in_stock,
-       r.parsed_data as data, r.html_hash, r.crawl_duration, r.crawled_at, x.body as raw_html, x.blob_key
+       r.parsed_data, r.html_hash, r.crawl_duration, r.crawled_at, x.body as raw_html, x.blob_key
 from result r join policy p on p.policy_id = r.policy_id
 left join result_html x on x.result_id = r.result_id and x.crawled_at = r.crawled_at
 where r.result_id = :result_id::uuid;
@@ -129,7 +129,7 @@ from bot b
 left join (select j.locked_by, count(*) as held from job_active j where j.place = 'locked' group by 1) h on h.locked_by = b.bot_id
 left join lateral (
   select sum(x.pulls) as pulls, sum(x.pulled) as pulled, sum(x.done) as done, sum(x.failed) as failed, sum(x.late) as late,
-         sum(x.duration_seconds) as duration
+         sum(least(x.duration_seconds, 86400.0 * x.done)) as duration
   from bot_activity x where x.bot_id = b.bot_id and x.hour > now() - interval '24 hours') a on true
 where (:after::text is null or b.bot_id > :after::text)
 order by b.bot_id limit :most::int;
@@ -142,6 +142,10 @@ select s.enabled, s.next_run_at, p.deleted_at, p.job_queue, h.name as host, h.ma
        (select count(*) from job_active x
         where x.queue = any('{http,js,special}') and x.host_id = p.host_id and x.place = 'locked')::int as held,
        (select max(b.last_seen_at) from bot b where coalesce(j.queue, p.job_queue) = any(b.capabilities)) as bot_seen_at,
+       exists (select 1 from bot b where coalesce(j.queue, p.job_queue) = any(b.capabilities)
+         and b.last_seen_at > now() - interval '2 minutes'
+         and (select count(*) from (select 1 from job_active x where x.locked_by = b.bot_id and x.place = 'locked'
+              limit :bot_cap::int) locks) < :bot_cap::int) as bot_below_cap,
        now() as at
 from policy p
 join policy_state s on s.policy_id = p.policy_id
@@ -173,7 +177,7 @@ where a.finished_at > now() - interval '1 hour' group by 1;
 
 -- name: last_hour_results
 -- Results of the last hour.
-select avg(r.crawl_duration)::float8 from result r where r.crawled_at > now() - interval '1 hour';
+select avg(least(r.crawl_duration, 86400))::float8 from result r where r.crawled_at > now() - interval '1 hour';
 
 -- name: overview
 -- The figures that need no counting of jobs.

@@ -121,7 +121,7 @@ ended as (
           count(*) filter (where a.retry_count = 4), count(*) filter (where a.retry_count > 4)]::int[] as retries
   from job_archive a where a.finished_at >= :first::timestamptz and a.finished_at < :until::timestamptz group by 1),
 crawled as (
-  select date_trunc('minute', r.crawled_at) as minute, count(*)::int as crawls, sum(r.crawl_duration) as seconds,
+  select date_trunc('minute', r.crawled_at) as minute, count(*)::int as crawls, sum(least(r.crawl_duration, 86400)) as seconds,
     array[count(*) filter (where b = 0), count(*) filter (where b = 1), count(*) filter (where b = 2),
           count(*) filter (where b = 3), count(*) filter (where b = 4), count(*) filter (where b = 5),
           count(*) filter (where b = 6), count(*) filter (where b = 7)]::int[] as durations

@@ -212,4 +212,4 @@ def _by_rows(request: PageRequest) -> bool:
 
 def _number(request: PageRequest, name: str) -> int:
     text = request.field(name) or "0"
-    return int(text) if text.isdigit() and len(text) < 10 else 0
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

@@ -70,7 +70,7 @@ class PageRequest:
 
     def page_number(self) -> int:
         text = self.query("page") or "1"
-        return min(max(int(text), 1), 200) if text.isdigit() and len(text) < 6 else 1
+        return min(max(int(text), 1), 200) if text.isascii() and text.isdigit() and len(text) < 6 else 1
 
     def field(self, name: str) -> str | None:
         """A field of the form; None if it is missing or empty."""

@@ -29,7 +29,7 @@ async def settings(request: PageRequest) -> Page:
 @SETTINGS.page("/settings/audit", need="admin")
 async def audit(request: PageRequest) -> Page:
     text = request.query("before") or ""
-    before = int(text) if text.isdigit() and len(text) < 18 else None
+    before = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else None
     rows = await audit_log.entries(request.opilio.database, before, _SIZE + 1)
     values = {"rows": rows[:_SIZE], "older": rows[_SIZE - 1]["audit_id"] if len(rows) > _SIZE else None}
     return Page("audit.html", request.locale.gettext("Audit log"), values, rows=rows[:_SIZE])

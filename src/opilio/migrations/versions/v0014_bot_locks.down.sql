@@ -1,0 +1,1 @@
+drop index job_active_of_bot;

@@ -56,11 +56,12 @@ async def test_strange_items_cost_nobody_else(processor, buckets, rows, seed):
     await buckets.put("r", "1.json", data)
     outcome = await processor.process(event("r/1.json", content_count=62))
     assert isinstance(outcome, Done), outcome
-    assert outcome.rows.counts.size == 62
+    assert outcome.rows.counts.size + outcome.rows.counts.fetch_errors == 62
     kept = await rows("select id from post_analytics where fetch_status = 'success'")
     assert {"first", "last"} <= {row["id"] for row in kept}
     errors = await rows("select count(*) as n from crawl_errors")
-    assert errors[0]["n"] == outcome.rows.counts.failed
+    counts = outcome.rows.counts
+    assert errors[0]["n"] == counts.failed + counts.fetch_errors
 
 
 @pytest.mark.parametrize("seed", range(4))

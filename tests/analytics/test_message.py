@@ -53,18 +53,30 @@ def test_an_item_can_be_the_message():
         (b"\xff\xfe", "not_json"),
         (b"[1]", "unknown_format"),
         (b'{"hello": 1}', "unknown_format"),
-        (b'{"payload": {"minio_path": 7}}', "bad_field"),
-        (b'{"payload": {"minio_path": "only-a-bucket"}}', "bad_path"),
-        (b'{"payload": {"minio_path": "bucket/../secret"}}', "bad_path"),
-        (b'{"payload": {"minio_path": "../etc/passwd"}}', "bad_path"),
-        (b'{"payload": {"minio_path": "./etc/passwd"}}', "bad_path"),
-        (b'{"payload": {"minio_path": "bucket//etc"}}', "bad_path"),
         (b'{"data_ref": {"bucket": "a@evil.test:80", "path": "x"}}', "bad_path"),
     ],
 )
 def test_what_cannot_be_understood_says_why(body, reason):
     with pytest.raises(Unreadable, match=reason):
         read_message(body)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "7",
+        '"only-a-bucket"',
+        '"bucket/../secret"',
+        '"../etc/passwd"',
+        '"./etc/passwd"',
+        '"bucket//etc"',
+        '""',
+    ],
+)
+def test_an_event_with_a_path_that_is_none_still_says_whose_batch_it_is(path):
+    inbound = read_message(f'{{"payload": {{"minio_path": {path}, "job_id": "p-brand-0"}}}}'.encode())
+    assert "bad_path" in inbound.fault
+    assert (inbound.blob, inbound.context.project_id) == (None, "p")
 
 
 def test_a_path_may_carry_a_scheme():

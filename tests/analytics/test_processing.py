@@ -33,7 +33,8 @@ async def test_it_works(processor, put, rows):
     )
     outcome = await processor.process(event())
     assert isinstance(outcome, Done)
-    assert (outcome.rows.counts.size, outcome.rows.counts.succeeded, outcome.rows.counts.failed) == (3, 2, 1)
+    assert (outcome.rows.counts.size, outcome.rows.counts.succeeded, outcome.rows.counts.failed) == (2, 2, 0)
+    assert outcome.rows.counts.fetch_errors == 1
     first, second, third = await rows("select * from post_analytics order by id desc")
     assert (first["id"], first["project_id"], first["job_id"]) == (
         "7312345678901234567",
@@ -89,10 +90,11 @@ async def test_the_collector_is_told_once_in_the_same_transaction(processor, put
         "project_id": "proj_xyz",
         "job_id": "proj_xyz-brand-0-analyze-batch-1",
         "task_type": "analyze_result",
-        "batch_size": 2,
+        "batch_size": 1,
         "success_count": 1,
-        "error_count": 1,
+        "error_count": 0,
         "platform": "tiktok",
+        "fetch_error_count": 1,
     }
     assert (told["exchange"], told["routing_key"]) == ("collector.results", "analytics.result")
 
@@ -211,13 +213,15 @@ async def test_a_missing_batch_is_tried_again_then_counted_as_lost(processor, ro
     )
 
 
-async def test_a_lost_batch_that_is_replayed_is_stored_and_counted_once(processor, put, rows):
+async def test_a_lost_batch_that_is_replayed_is_stored_and_reported_again(processor, put, rows):
     await processor.process(event(), retries=3)
     await put(body(post("1")))
     outcome = await processor.process(event())
     assert outcome.rows.counts.succeeded == 1
     assert (await rows("select count(*) from post_analytics"))[0]["count"] == 1
-    assert (await rows("select count(*) from outbox where type = 'analyze_result'"))[0]["count"] == 1
+    told = await rows("select data from outbox where type = 'analyze_result' order by seq")
+    assert [(one["data"]["success_count"], one["data"]["error_count"]) for one in told] == [(0, 3), (1, 0)]
+    assert len({one["data"]["job_id"] for one in told}) == 1  # the collector replaces the one by the other
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ async def test_simulate_finds_the_embedded_bus_and_answers_its_tasks(
     assert process.returncode == 0
     told = [json.loads(line) for line in out.splitlines()]
     assert sum(line["stats"]["successful"] for line in told) == state["items_actual"] > 0
-    assert list(tmp_path.glob("**/crawl/tiktok/proj123-brand-*/batch-0001.json.zst"))
+    assert list(tmp_path.glob("**/crawl/tiktok/proj123-brand-*/*/batch-0001.json.zst"))
 
 
 async def test_check_names_what_a_silent_crawler_breaks(request, database, rabbitmq_url, tmp_path):

@@ -89,7 +89,7 @@ class Inbound:
         context = self.context
         if self.format != "event":
             return f"{self.format}/{self.event_id}"
-        key = f"{context.platform}/{context.job_id or ''}/{context.batch_index}/{self.blob or self.path}"
+        key = f"{context.platform}/{context.job_id or ''}/{context.batch_index}/{self.blob or self._path_digest}"
         return key if len(key.encode()) <= _LONGEST_KEY else hashlib.sha256(key.encode()).hexdigest()
 
     @property
@@ -97,6 +97,11 @@ class Inbound:
         """The number of the batch, or a digest of its path where the event has none."""
         if self.context.batch_index is not None:
             return str(self.context.batch_index)
+        return self._path_digest
+
+    @property
+    def _path_digest(self) -> str:
+        """A path that is none may hold what a database cannot."""
         return hashlib.sha256(self.path.encode("utf-8", "replace")).hexdigest()[:12]
 
     @property

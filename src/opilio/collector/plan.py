@@ -50,7 +50,6 @@ def plan_project(project: ProjectInput, project_id: str, config: Config, now: da
             task_type="research_and_crawl",
             attempt=1,
             max_attempts=config.max_attempts,
-            project_id=project_id,
             brand_name=project.brand_name,
         )
         for platform in platforms
@@ -126,7 +125,6 @@ def _task(
     task_type: str,
     attempt: int,
     max_attempts: int,
-    project_id: str | None = None,
     brand_name: str | None = None,
 ) -> CrawlTask:
     return CrawlTask(
@@ -140,6 +138,5 @@ def _task(
         attempt=attempt,
         max_attempts=max_attempts,
         emitted_at=search.emitted_at,
-        project_id=project_id,
         brand_name=brand_name,
     )

@@ -48,7 +48,6 @@ class CrawlTask(msgspec.Struct, kw_only=True, omit_defaults=True):
     attempt: int
     max_attempts: int
     emitted_at: datetime
-    project_id: str | None = None
     brand_name: str | None = None
 
 

@@ -188,7 +188,7 @@ class Crawler:
             timestamp=datetime.now(UTC),
             payload=CollectedBatch(
                 minio_path=f"{self._bucket}/{key}",
-                project_id=task.project_id or extract_project_id(task.job_id),
+                project_id=extract_project_id(task.job_id),
                 brand_name=task.brand_name,
                 crawl_id=crawl_id,
                 job_id=task.job_id,

@@ -36,10 +36,7 @@ components: setup ## Install the real servers that the tests use
 	@bash tests/components/install.sh
 
 test: setup components lint ## Everything: lint, types, import rules, tests against real servers
-	@# Some tests kill processes and race clocks; what failed beside the others is judged alone.
-	@# Folders of their own: pytest's shared one is closed to the user that PostgreSQL runs as whenever it starts anew.
-	@at=$$(mktemp -d); chmod 755 $$at; $(BIN)/python -m pytest -n 2 --dist loadfile --basetemp=$$at/first $(ARGS) \
-	  || $(BIN)/python -m pytest --last-failed --last-failed-no-failures none --basetemp=$$at/again $(ARGS)
+	@$(BIN)/python tests/run_all.py $(ARGS)
 
 lint: setup ## Formatting, lint, types, import contracts
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet . && $(BIN)/mypy && $(BIN)/lint-imports --no-cache >/dev/null || { $(BIN)/lint-imports --no-cache; exit 1; }

@@ -66,16 +66,23 @@ class Tree:
         with suppress(LookupError, psutil.NoSuchProcess):  # it is down already, which is as good
             self.role(name).kill()
 
+    def kill_worker(self) -> None:
+        """One of several processes that serve the API, or the only one."""
+        with suppress(LookupError, psutil.NoSuchProcess, IndexError):
+            api = self.role("api")
+            (api.children() or [api])[0].kill()
+
     def kill_postgres(self) -> None:
         with suppress(OSError, ValueError):
             os.kill(self.postmaster, signal.SIGKILL)
 
 
-@pytest.fixture
-def tree(server_dir: Path) -> Iterator[Tree]:
+@pytest.fixture(params=["1", "2"], ids=["one API process", "two API workers"])
+def tree(server_dir: Path, request: pytest.FixtureRequest) -> Iterator[Tree]:
     port = free_port()
     environment = {key: value for key, value in os.environ.items() if not key.startswith("OPILIO_")}
     environment |= {"OPILIO_SCHEDULER_INTERVAL_SECONDS": "0.2", "OPILIO_SCHEDULE_JITTER": "0"}
+    environment["OPILIO_API_WORKERS"] = request.param
     up = [
         sys.executable,
         "-m",
@@ -181,6 +188,7 @@ async def storm(tree: Tree) -> None:
     """What may happen to a server, in no good order."""
     blows = [
         lambda: tree.kill_role("api"),
+        tree.kill_worker,
         tree.kill_postgres,
         lambda: tree.kill_role("scheduler"),
         lambda: (tree.kill_postgres(), tree.kill_role("api")),

@@ -38,5 +38,18 @@ def test_the_files_that_the_architecture_walks_through_exist() -> None:
     page = (DOCS / "explanation/architecture.md").read_text()
     named = re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", page)
     assert "crawl/submit.py" in named
+    assert "collector/intake.py" in named
     missing = [path for path in named if not (DOCS.parent / "src/opilio" / path).exists()]
+    assert missing == []
+
+
+def test_the_files_that_contributing_names_exist() -> None:
+    root = DOCS.parent
+    page = (root / "CONTRIBUTING.md").read_text()
+    chapter = page.partition("## How to add")[2].partition("\n## ")[0]
+    named = re.findall(r"`((?:[a-z_-]+/)+(?:[a-z_-]+\.[a-z]+)?)`", chapter)
+    assert len(re.findall(r"^\*\*An? ", chapter, re.MULTILINE)) == 6
+    missing = [
+        path for path in named if not (root / "src/opilio" / path).exists() and not (root / path).exists()
+    ]
     assert missing == []

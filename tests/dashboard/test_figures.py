@@ -43,8 +43,9 @@ async def test_a_minute_is_counted_once_however_often_it_is_counted(opilio: Opil
 async def test_what_nobody_saw_is_not_made_up(opilio: Opilio) -> None:
     await Rollup(opilio.database).run_once()
     seen = [row["pending"] for row in await opilio.figures.series("1h")]
-    assert seen[-1] == 0
-    assert set(seen[:-1]) == {None}
+    # The minute may have changed since it was counted; then its row is the last but one.
+    assert [pending for pending in seen if pending is not None] == [0]
+    assert 0 in seen[-2:]
 
 
 def quiet(**more: object) -> SystemStatus:

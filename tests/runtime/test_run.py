@@ -23,6 +23,8 @@ def test_a_scheduler_serves_metrics_and_stops(tree, env):
     url = f"http://127.0.0.1:{env['OPILIO_METRICS_PORT']}"
     wait_until(lambda: 'loop_runs_total{loop="create_due"}' in http(f"{url}/metrics")[1])
     assert http(f"{url}/else")[0] == 404
+    assert http(f"{url}/healthz")[0] == 200
+    assert http(f"{url}/readyz")[0] == 200
     assert process.stop() == 0
     assert "Traceback" not in process.errors.read_text()
 
@@ -47,7 +49,7 @@ def test_a_metrics_port_that_is_taken_costs_nothing_else(tree, env):
 
 
 def test_several_workers_serve_one_port_and_count_together(tree, env):
-    process = tree("run", "api", **env, OPILIO_API_WORKERS="2")
+    process = tree("run", "api", "scheduler", **env, OPILIO_API_WORKERS="2")
     url = f"http://127.0.0.1:{env['OPILIO_PORT']}"
     wait_until(lambda: http(f"{url}/readyz")[0] == 200)
     workers = wait_until(
@@ -55,6 +57,9 @@ def test_several_workers_serve_one_port_and_count_together(tree, env):
     )
     assert len(workers) >= 2
     assert "jobs_done_total 0.0" in http(f"{url}/metrics")[1]
+    own = f"http://127.0.0.1:{env['OPILIO_METRICS_PORT']}"
+    wait_until(lambda: "loop_runs_total" in http(f"{own}/metrics")[1])
+    assert http(f"{own}/readyz")[0] == 200
     process.stop(signal.SIGKILL)
     wait_until(lambda: all(gone(pid) for pid in workers))
 
@@ -62,7 +67,7 @@ def test_several_workers_serve_one_port_and_count_together(tree, env):
 @pytest.mark.parametrize(
     ("words", "more", "said"),
     [
-        (["api", "scheduler"], {"OPILIO_API_WORKERS": "2"}, "run it alone"),
+        (["scheduler"], {"OPILIO_DATABSE_URL": "postgresql://db/x"}, "did you mean OPILIO_DATABASE_URL?"),
         (["scheduler"], {"OPILIO_DATABASE_URL": "postgresql://u:p@127.0.0.1:1/x"}, "does not answer"),
     ],
 )

@@ -19,7 +19,7 @@ def free_port() -> int:
 
 @dataclass
 class Server:
-    """The API under Granian on loopback, in a process group of its own."""
+    """`opilio run api` on loopback, in a process group of its own."""
 
     database_url: str
     data_dir: Path
@@ -35,20 +35,22 @@ class Server:
         environment = {key: value for key, value in os.environ.items() if not key.startswith("OPILIO_")} | {
             "OPILIO_DATABASE_URL": self.database_url,
             "OPILIO_DATA_DIR": str(self.data_dir),
+            "OPILIO_METRICS_PORT": "0",
             **{f"OPILIO_{key.upper()}": value for key, value in settings.items()},
         }
-        granian = [
-            sys.executable,
-            "-m",
-            "granian",
-            "--interface",
-            "asgi",
-            "--factory",
-            "opilio.web.app:from_environment",
-        ]
         with (self.data_dir / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [*granian, "--host", "127.0.0.1", "--port", str(self.port), "--no-ws"],
+                [
+                    sys.executable,
+                    "-m",
+                    "opilio",
+                    "run",
+                    "api",
+                    "--host",
+                    "127.0.0.1",
+                    "--port",
+                    str(self.port),
+                ],
                 env=environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -57,7 +59,7 @@ class Server:
         self.wait_until_ready()
         return self
 
-    def wait_until_ready(self, patience: float = 30) -> None:
+    def wait_until_ready(self, patience: float = 90) -> None:
         deadline = time.monotonic() + patience
         while time.monotonic() < deadline:
             try:

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from opilio.cli.output import note
+
 if TYPE_CHECKING:
     from opilio.adapters.postgres import Database
     from opilio.runtime.bootstrap import Opilio
@@ -31,7 +33,7 @@ async def open_database() -> "AsyncIterator[Database]":
     from opilio.adapters.postgres import Database
     from opilio.runtime.bootstrap import database_url
 
-    async with database_url(settings()) as url:
+    async with database_url(_announced(settings())) as url:
         database = await Database.connect(url)
         try:
             yield database
@@ -44,8 +46,17 @@ async def open_opilio_for_cli() -> "AsyncIterator[Opilio]":
     """An open Opilio; the embedded server of the data directory is joined if it runs, else started."""
     from opilio.runtime.bootstrap import open_opilio
 
-    async with open_opilio(settings(), name="opilio cli") as opilio:
+    async with open_opilio(_announced(settings()), name="opilio cli") as opilio:
         yield opilio
+
+
+def _announced(wanted: "Settings") -> "Settings":
+    """Says when a command starts the embedded database: it may have been meant for another one."""
+    from opilio.runtime.instance_file import find_instance
+
+    if wanted.embedded and find_instance(wanted.data_dir) is None:
+        note(f"OPILIO_DATABASE_URL is not set: using the embedded database in {wanted.data_dir}")
+    return wanted
 
 
 def actor() -> str:

@@ -1,11 +1,13 @@
 """`opilio db`: the schema of the database."""
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from opilio.cli.context import run_async, settings
 from opilio.cli.output import Json, show
+from opilio.errors import OpilioError
 
 if TYPE_CHECKING:
     from opilio.adapters.postgres.migrate import SchemaStatus
@@ -23,8 +25,13 @@ def upgrade(
 
 
 @app.command()
-def downgrade(revision: str, json: Json = False) -> None:
-    """Downgrades the schema to a revision; `base` drops everything."""
+def downgrade(
+    revision: Annotated[str, typer.Argument(help="Revision to downgrade to; `base` drops every table.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    json: Json = False,
+) -> None:
+    """Downgrades the schema to a revision and deletes the data that newer revisions store."""
+    _confirm(revision, yes=yes)
     _show(run_async(_migrate("downgrade", revision)), json)
 
 
@@ -34,11 +41,27 @@ def status(json: Json = False) -> None:
     _show(run_async(_migrate("status")), json)
 
 
+def _confirm(revision: str, *, yes: bool) -> None:
+    lost = "EVERYTHING in the database" if revision == "base" else "what newer revisions store"
+    question = f"Downgrading {_where()} to {revision} deletes {lost}. Continue?"
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise OpilioError(f"{question.removesuffix(' Continue?')} Repeat the command with --yes to do it.")
+    typer.confirm(question, abort=True, err=True)
+
+
+def _where() -> str:
+    from opilio.net.mask_url import mask_url
+
+    wanted = settings()
+    return mask_url(wanted.database_url) if wanted.database_url else f"the database in {wanted.data_dir}"
+
+
 async def _migrate(what: str, *words: str) -> "SchemaStatus":
     from alembic.util import CommandError
 
     from opilio.adapters.postgres import migrate
-    from opilio.errors import OpilioError
     from opilio.runtime.bootstrap import database_url
 
     work: dict[str, Any] = {

@@ -1,5 +1,6 @@
 """`opilio run`: runs one or more roles."""
 
+import os
 import sys
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -38,21 +39,27 @@ def run(
     json: Annotated[bool, typer.Option("--json", help="Log JSON lines to stdout.")] = False,
 ) -> None:
     """Runs roles in this process until Ctrl-C or SIGTERM; OPILIO_METRICS_PORT serves metrics and health."""
+    import tempfile
+    from pathlib import Path
+
     from opilio.runtime.logging import configure_logging
-    from opilio.runtime.processes import require_free_port
+    from opilio.runtime.metrics_dir import SHARED_FOLDER, share_counters
+    from opilio.runtime.processes import SHARED_PORT, require_free_port
 
     wanted = settings(host=host, port=port, log_format="json" if json else None)
     configure_logging(wanted, sys.stdout if json else sys.stderr)
     names = list(dict.fromkeys(role.value for role in roles))
-    if "api" in names:
+    if "api" in names and SHARED_PORT not in os.environ:
         require_free_port(wanted.host, wanted.port)
-    if "api" in names and wanted.api_workers > 1:
-        _run_workers(wanted, names)
+    if "api" in names and wanted.api_workers > 1 and SHARED_FOLDER not in os.environ:
+        with tempfile.TemporaryDirectory(prefix="opilio-metrics-") as folder:
+            share_counters(Path(folder))  # before anything imports the metrics
+            _run(wanted, names)
     else:
-        _run_here(wanted, names)
+        _run(wanted, names)
 
 
-def _run_here(wanted: "Settings", names: list[str]) -> None:
+def _run(wanted: "Settings", names: list[str]) -> None:
     import uvloop
 
     from opilio.runtime.roles import available
@@ -64,23 +71,3 @@ def _run_here(wanted: "Settings", names: list[str]) -> None:
             f"this installation has no role {', '.join(missing)}; it has {', '.join(available())}"
         )
     uvloop.run(run_roles(wanted, names))
-
-
-def _run_workers(wanted: "Settings", names: list[str]) -> None:
-    """Several processes serve the API on one port and share their counters."""
-    import tempfile
-    from pathlib import Path
-
-    from opilio.runtime.metrics_dir import share_counters
-
-    if names != ["api"]:
-        raise OpilioError(
-            "with OPILIO_API_WORKERS above 1 the role api cannot be combined with others; run them in another process"
-        )
-    with tempfile.TemporaryDirectory(prefix="opilio-metrics-") as folder:
-        share_counters(Path(folder))
-        from opilio.runtime.http_server import (
-            serve_workers,  # imported late: it fixes where counters are kept
-        )
-
-        serve_workers(wanted)

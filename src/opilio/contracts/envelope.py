@@ -31,6 +31,7 @@ STATUS_OF: dict[str, int] = {
     "not_found": 404,
     "job_not_found": 404,
     "method_not_allowed": 405,
+    "request_timeout": 408,
     "conflict": 409,
     "not_assigned": 409,
     "lock_expired": 409,

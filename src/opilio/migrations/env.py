@@ -2,9 +2,12 @@
 
 import asyncio
 
+import asyncpg
 from alembic import context
 from sqlalchemy import Connection, pool
 from sqlalchemy.ext.asyncio import create_async_engine
+
+from opilio.adapters.postgres.database_url import parse_database_url
 
 
 def run(connection: Connection) -> None:
@@ -14,7 +17,10 @@ def run(connection: Connection) -> None:
 
 
 async def run_async() -> None:
-    engine = create_async_engine(context.config.attributes["url"], poolclass=pool.NullPool)
+    arguments = parse_database_url(context.config.attributes["url"]).arguments("opilio db")
+    engine = create_async_engine(
+        "postgresql+asyncpg://", poolclass=pool.NullPool, async_creator=lambda: asyncpg.connect(**arguments)
+    )
     async with engine.connect() as connection:
         await connection.run_sync(run)
         await connection.commit()

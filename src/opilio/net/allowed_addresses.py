@@ -93,13 +93,15 @@ class AllowList:
     networks: tuple[Network, ...] = ()
 
     def permits(self, address: str | Address) -> bool:
-        if self.everything or is_public(address):
-            return True
+        return is_public(address) or self.contains(address)
+
+    def contains(self, address: str | Address) -> bool:
+        """Whether the list itself names the address."""
         try:
             real = effective(address)
         except ValueError:
-            return False
-        return any(real in network for network in self.networks)
+            return self.everything
+        return self.everything or any(real in network for network in self.networks)
 
     def permits_host(self, host: str) -> bool:
         """Checks a host that is an IP address; a name is checked when it is connected to."""

@@ -32,11 +32,15 @@ from opilio.delivery.outbox.event_log import Events
 from opilio.delivery.outbox.routing import Route, to_broker, to_local_bus
 from opilio.delivery.webhooks import address
 from opilio.delivery.webhooks.endpoints import Webhooks
+from opilio.errors import Unavailable
 from opilio.insights.analytics import AnalyticsInsights
 from opilio.insights.crawl import CrawlInsights
 from opilio.insights.dashboard import Figures, SavedViews
 from opilio.insights.prices import Prices
 from opilio.insights.projects import ProjectInsights
+from opilio.net.mask_url import mask_url
+from opilio.runtime.private_files import private_directory
+from opilio.runtime.readiness import Readiness
 from opilio.runtime.settings import Settings
 
 if TYPE_CHECKING:
@@ -97,14 +101,20 @@ async def open_opilio(
     async with database_url(settings) as url:
         if upgrade or settings.embedded:
             await migrate.upgrade(url)
-        database = await Database.connect(url, name=name)
+        database = await Database.connect(
+            url, size=settings.database_pool_size, hot_size=settings.database_hot_pool_size, name=name
+        )
         try:
+            if fault := await Readiness(database).fault():
+                raise Unavailable(f"The database {mask_url(url)} cannot be used: {fault}.")
             yield wire(settings, database, clock)
         finally:
             await database.close()
 
 
 def wire(settings: Settings, database: Database, clock: Clock | None = None) -> Opilio:
+    if settings.blobs_url is None:
+        private_directory(settings.data_dir / "blobs")
     pages = PageStore(open_store(settings.blobs))
     fleet, rules = settings.fleet_limits, settings.rule_table
     jitter = settings.schedule_jitter

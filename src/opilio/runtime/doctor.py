@@ -23,6 +23,14 @@ _LOW_DISK, _NO_DISK = 2048 * _MIB, 256 * _MIB
 _OLDEST_POSTGRES = 160_000
 _LATE_SECONDS = 60
 _VERSION = Statement("version", "select current_setting('server_version_num')::int", ())
+_BUDGET = Statement(
+    "budget",
+    """select current_setting('max_connections')::int as most,
+         current_setting('superuser_reserved_connections')::int as reserved,
+         (select count(*) from pg_stat_activity
+          where backend_type = 'client backend' and application_name not like 'opilio%')::int as others""",
+    (),
+)
 _WHO = Statement(
     "who", "select distinct application_name from pg_stat_activity where application_name like 'opilio%'", ()
 )
@@ -133,7 +141,21 @@ async def _database(settings: Settings, database: Database) -> list[Finding]:
     schema = await _schema(database)
     if schema.verdict == "fault":
         return [*found, schema]
-    return [*found, schema, *await _life(settings, database)]
+    return [*found, await _connections(settings, database), schema, *await _life(settings, database)]
+
+
+async def _connections(settings: Settings, database: Database) -> Finding:
+    """How many processes of Opilio fit into the connections of the server."""
+    row = await database.row(_BUDGET)
+    assert row is not None
+    # One more listens for NOTIFY.
+    each = settings.database_pool_size + settings.database_hot_pool_size + 1
+    free = row["most"] - row["reserved"] - row["others"]
+    said = f"a process opens up to {each}; the server has room for {free // each} processes ({row['most']} connections)"
+    if free < each * 2:
+        remedy = "raise max_connections, or lower OPILIO_DATABASE_POOL_SIZE and OPILIO_DATABASE_HOT_POOL_SIZE"
+        return Finding("connections", "warning", said, remedy)
+    return Finding("connections", "ok", said)
 
 
 async def _schema(database: Database) -> Finding:

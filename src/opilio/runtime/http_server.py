@@ -1,48 +1,69 @@
-"""Serves ASGI applications by Granian: within this process, or from several worker processes."""
+"""Serves ASGI applications with Granian: the API role, and the metrics of other roles."""
 
 import asyncio
-import os
-from collections.abc import Awaitable, Callable
+import resource
+import sys
 from importlib import import_module
 from typing import Any
 
 import structlog
-from granian import Granian
-from granian.constants import Interfaces, Loops
+from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings
 from granian.server.embed import Server
 
 from opilio.errors import Unavailable
 from opilio.runtime.bootstrap import Opilio
-from opilio.runtime.processes import PARENT, die_with_parent
+from opilio.runtime.http_edge import Asgi, EdgeLimits, HttpEdge
+from opilio.runtime.processes import SHARED_PORT
 from opilio.runtime.settings import Settings
+from opilio.runtime.supervisor import Command, Supervisor
 
 _log = structlog.get_logger(__name__)
-_APP = "opilio.web.app"  # loaded late: only those who serve it need it
+_APP, _PROXY = "opilio.web.app", "opilio.web.proxy"  # loaded late: only the API role needs them
 _BACKLOG = 1024
-# A bot may hang on for half a minute in a long poll: whoever stops does not wait for it.
-_PATIENCE = 2.0
-_LAST_PATIENCE = 2.0
-
-Asgi = Callable[[Any, Any, Any], Awaitable[None]]
+# What a process opens besides connections of clients: database, files, event loop.
+_RESERVED_FILES = 256
+_CANCEL_SECONDS = 2.0
 
 
 async def serve(opilio: Opilio, stop: asyncio.Event) -> None:
-    """The API role."""
+    """The API role: in this process, or in several."""
     settings = opilio.settings
+    if settings.api_workers > 1:
+        await _serve_workers(opilio, stop)
+        return
     app = import_module(_APP).create_app(opilio)
-    await serve_app(app, settings.host, settings.port, stop)
+    stopping = asyncio.create_task(_end_waiting_requests(app, opilio, stop))
+    try:
+        behind = import_module(_PROXY).BehindProxy(
+            app, public_url=settings.public_url, trusted=settings.trusted_proxy_list
+        )
+        await serve_app(behind, settings, settings.port, stop)
+    finally:
+        stopping.cancel()
 
 
-async def serve_app(app: Asgi, host: str, port: int, stop: asyncio.Event) -> None:
-    """Serves until told to stop, then lets requests end for a moment."""
-    requests = Requests(app)
+async def _end_waiting_requests(app: Any, opilio: Opilio, stop: asyncio.Event) -> None:
+    """On shutdown waiting pulls are answered without jobs, and event streams end."""
+    await stop.wait()
+    opilio.dispatcher.stop_waiting()
+    app.state.live.end_streams()
+
+
+async def serve_app(app: Asgi, settings: Settings, port: int, stop: asyncio.Event) -> None:
+    """Serves until told to stop, then lets open requests end for the grace time."""
+    host, connections = settings.host, _allowed_connections(settings.max_connections)
+    edge = HttpEdge(app, _limits(settings, connections))
     server = Server(
-        requests,
+        edge,
         address=host,
         port=port,
         interface=Interfaces.ASGI,
+        http=HTTPModes.http1,  # with `auto`, a silent connection would wait for its protocol without a time limit
+        http1_settings=HTTP1Settings(header_read_timeout=int(settings.idle_connection_seconds * 1000)),
         websockets=False,
         backlog=_BACKLOG,
+        backpressure=connections,
         log_enabled=False,
     )
     serving = asyncio.create_task(server.serve())
@@ -51,61 +72,57 @@ async def serve_app(app: Asgi, host: str, port: int, stop: asyncio.Event) -> Non
     if not stopping.done():
         stopping.cancel()
         await serving
-        raise Unavailable(f"The server on {host}:{port} stopped by itself; the log tells more.")
+        raise Unavailable(f"The HTTP server on {host}:{port} stopped unexpectedly; see its log.")
     server.stop()  # type: ignore[no-untyped-call]
-    await asyncio.wait({serving}, timeout=_PATIENCE)
-    requests.abandon()
-    await asyncio.wait({serving}, timeout=_LAST_PATIENCE)
+    await asyncio.wait({serving}, timeout=settings.shutdown_grace_seconds)
+    edge.cancel_open_requests()
+    await asyncio.wait({serving}, timeout=_CANCEL_SECONDS)
     if not serving.done():
-        _log.warning("server.abandoned", host=host, port=port)
+        _log.warning("server.requests_cancelled", host=host, port=port)
         serving.cancel()
     await asyncio.gather(serving, return_exceptions=True)
 
 
-class Requests:
-    """Knows the requests under way, so that a server which stops can end them."""
-
-    def __init__(self, app: Asgi) -> None:
-        self._app = app
-        self._under_way: set[asyncio.Task[Any]] = set()
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        task = asyncio.current_task()
-        if scope["type"] != "http" or task is None:
-            await self._app(scope, receive, send)
-            return
-        self._under_way.add(task)
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            self._under_way.discard(task)
-
-    def abandon(self) -> None:
-        for task in self._under_way:
-            task.cancel()
+def _limits(settings: Settings, connections: int) -> EdgeLimits:
+    return EdgeLimits(
+        requests=connections,
+        body_bytes=settings.max_body_mb * 2**20 * 4,
+        body_idle_seconds=settings.body_timeout_seconds,
+        body_seconds=settings.body_timeout_seconds * 10,
+    )
 
 
-def serve_workers(settings: Settings) -> None:
-    """The API from several processes; blocks until stopped."""
-    os.environ[PARENT] = str(os.getpid())
-    Granian(
-        "opilio.runtime.http_server:worker",
-        factory=True,
-        address=settings.host,
-        port=settings.port,
-        interface=Interfaces.ASGI,
-        loop=Loops.uvloop,
-        workers=settings.api_workers,
-        workers_kill_timeout=int(_PATIENCE + _LAST_PATIENCE),
-        respawn_failed_workers=True,
-        websockets=False,
-        backlog=_BACKLOG,
-        log_enabled=False,
-    ).serve()
+def _allowed_connections(wanted: int) -> int:
+    """As many as wanted, or as the limit on open files permits, which is raised first."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + _RESERVED_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+        soft = raised
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        _log.warning("server.few_open_files", limit=soft, remedy="raise `ulimit -n`")
+        return max(64, soft - _RESERVED_FILES)
+    return wanted
 
 
-def worker() -> Asgi:
-    """What each of them loads."""
-    die_with_parent()
-    app: Asgi = import_module(_APP).from_environment()
-    return app
+async def _serve_workers(opilio: Opilio, stop: asyncio.Event) -> None:
+    """The API from several processes that share a port and their counters; this one supervises them."""
+    settings = opilio.settings
+    argv = (sys.executable, "-m", "opilio", "run", "api")
+    env = {
+        "OPILIO_DATABASE_URL": opilio.database.url,
+        "OPILIO_HOST": settings.host,
+        "OPILIO_PORT": str(settings.port),
+        "OPILIO_API_WORKERS": "1",
+        "OPILIO_METRICS_PORT": "0",
+        "OPILIO_LOG_FORMAT": "json" if settings.log_format == "auto" else settings.log_format,
+        SHARED_PORT: "1",
+    }
+    supervisor = Supervisor(grace_seconds=settings.shutdown_grace_seconds + _CANCEL_SECONDS)
+    for number in range(1, settings.api_workers + 1):
+        supervisor.start(Command(f"api-{number}", argv, env))
+    try:
+        await stop.wait()
+    finally:
+        await supervisor.stop()

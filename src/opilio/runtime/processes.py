@@ -10,14 +10,16 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 
 from opilio.errors import Unavailable
+from opilio.runtime.private_files import data_directory
 
 PARENT = "OPILIO_PARENT_PID"
+SHARED_PORT = "OPILIO_SHARED_PORT"  # set for workers of one API, which listen on one port together
 _PR_SET_PDEATHSIG = 1
 _POLL_SECONDS = 0.5
 
@@ -47,8 +49,11 @@ def _watch(parent: int) -> None:
 @contextlib.contextmanager
 def hold_directory(directory: Path) -> Iterator[None]:
     """Locks the data directory against a second `opilio up`; the lock ends with the process."""
-    directory.mkdir(parents=True, exist_ok=True, mode=0o755)
-    with (directory / "opilio.lock").open("a+", encoding="utf-8") as file:
+    data_directory(directory)
+    # Not readable by others: whoever can open the file could hold its lock.
+    descriptor = os.open(directory / "opilio.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    os.fchmod(descriptor, 0o600)
+    with os.fdopen(descriptor, "r+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -58,6 +63,7 @@ def hold_directory(directory: Path) -> Iterator[None]:
                 f"{directory} is in use by another Opilio (process {holder}). "
                 "Stop it first, or choose another directory with --data-dir."
             ) from None
+        file.seek(0)
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
@@ -108,14 +114,20 @@ def _name(pid: int) -> str:
     return f"process {pid} ({' '.join(words)[:60]})"
 
 
-def stop_on_signals() -> asyncio.Event:
-    """An event that SIGINT and SIGTERM set; a second signal ends the process at once."""
+def stop_on_signals(hurry: Callable[[], None] | None = None) -> asyncio.Event:
+    """An event that SIGINT and SIGTERM set; a second signal calls `hurry`, or else ends the process at once.
+
+    Whoever has children that would stay behind, such as the embedded PostgreSQL, must pass `hurry`.
+    """
     stop = asyncio.Event()
 
     def heard(number: int) -> None:
-        if stop.is_set():
+        if not stop.is_set():
+            stop.set()
+        elif hurry is None:
             os._exit(128 + number)
-        stop.set()
+        else:
+            hurry()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, heard, number)

@@ -1,6 +1,7 @@
 """Runs one or more roles in this process."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from importlib import import_module
 from typing import Any, TypeAlias
@@ -11,6 +12,7 @@ from opilio import metrics
 from opilio.runtime import metrics_page
 from opilio.runtime.bootstrap import Opilio, open_opilio
 from opilio.runtime.processes import holder_of_port, stop_on_signals
+from opilio.runtime.readiness import Readiness
 from opilio.runtime.roles import ROLES
 from opilio.runtime.settings import Settings
 
@@ -21,7 +23,8 @@ _log = structlog.get_logger(__name__)
 
 async def run_roles(settings: Settings, roles: Sequence[str]) -> None:
     """Runs roles in this process until Ctrl-C or SIGTERM; if one fails, all stop and the failure is raised."""
-    stop = stop_on_signals()
+    # The embedded PostgreSQL would outlive a process that ends at once.
+    stop = stop_on_signals(_wait_for_postgres if settings.embedded else None)
     async with open_opilio(settings, name=f"opilio {'+'.join(roles)}") as opilio:
         works = [import_module(ROLES[role]).serve for role in roles]
         if settings.metrics_port:
@@ -46,36 +49,53 @@ async def _together(works: Sequence[Serve], opilio: Opilio, stop: asyncio.Event)
             raise failure
 
 
+def _wait_for_postgres() -> None:
+    _log.warning("roles.stopping", waiting_for="the embedded PostgreSQL")
+
+
 async def serve_metrics(opilio: Opilio, stop: asyncio.Event) -> None:
-    """`/metrics` on a port of its own; a taken port is said, and costs nothing else."""
+    """Metrics and health on their own port; if it is taken, a warning is logged and the roles run without."""
     from opilio.runtime.http_server import serve_app  # noqa: PLC0415
 
-    host, port = opilio.settings.host, opilio.settings.metrics_port
+    port = opilio.settings.metrics_port
     if holder := holder_of_port(port):
         _log.warning(
             "metrics.port_taken", port=port, holder=holder, remedy="set OPILIO_METRICS_PORT, 0 is off"
         )
         await stop.wait()
         return
-    await serve_app(_metrics_app(opilio), host, port, stop)
+    await serve_app(_metrics_app(opilio), opilio.settings, port, stop)
 
 
 def _metrics_app(opilio: Opilio) -> Any:
+    readiness = Readiness(opilio.database)
+
+    async def answer(path: str) -> tuple[int, bytes, bytes]:
+        if path == "/metrics":
+            body = await metrics_page.render(opilio.insights, bare_names=opilio.settings.metrics_bare_names)
+            return 200, b"text/plain; version=0.0.4; charset=utf-8", body
+        if path == "/healthz":
+            return 200, b"application/json", b'{"status":"ok"}'
+        if path == "/readyz":
+            fault = await readiness.fault()
+            body = json.dumps(
+                {"status": "not ready", "reason": fault} if fault else {"status": "ready"}
+            ).encode()
+            return 503 if fault else 200, b"application/json", body
+        return 404, b"text/plain; charset=utf-8", b"Not found. There are /metrics, /healthz and /readyz.\n"
+
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
             await _lifespan(receive, send)
             return
-        found = scope["path"] == "/metrics"
-        body = await _metrics(opilio) if found else b"metrics are at /metrics\n"
-        headers = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
-        await send({"type": "http.response.start", "status": 200 if found else 404, "headers": headers})
+        status, media_type, body = await answer(scope["path"])
+        headers = [(b"content-type", media_type)]
+        if status == 503:
+            headers.append((b"retry-after", b"2"))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
     return app
-
-
-async def _metrics(opilio: Opilio) -> bytes:
-    return await metrics_page.render(opilio.insights, bare_names=opilio.settings.metrics_bare_names)
 
 
 async def _lifespan(receive: Any, send: Any) -> None:

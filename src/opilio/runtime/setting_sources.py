@@ -1,16 +1,14 @@
 """Where the value of each setting comes from."""
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opilio.runtime.settings import Settings
+from opilio.net.mask_url import mask_url
+from opilio.runtime.settings import SETTINGS_FILE, Settings, read_settings_file
 
-_PREFIX, _FILE = "OPILIO_", "opilio.toml"
-_PASSWORD = re.compile(r"(?<=://)([^/@:]*):([^@/]+)@")
-_SECRET = re.compile(r"(?i)((?:secret|password|token|key)[^=&]*=)[^&]+")
+_PREFIX = "OPILIO_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +33,11 @@ def _source(name: str, in_file: set[str]) -> str:
     variable = f"{_PREFIX}{name.upper()}"
     if any(key.upper() == variable for key in os.environ):
         return variable
-    return _FILE if name in in_file else "default"
+    return SETTINGS_FILE if name in in_file else "default"
 
 
 def _names_in_file() -> set[str]:
-    import tomllib  # noqa: PLC0415
-
-    path = Path(_FILE)
-    return set(tomllib.loads(path.read_text(encoding="utf-8"))) if path.exists() else set()
+    return set(read_settings_file())
 
 
 def shown(value: Any) -> Any:
@@ -50,5 +45,5 @@ def shown(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, str):
-        return _SECRET.sub(r"\1…", _PASSWORD.sub(r"\1:…@", value))
+        return mask_url(value)
     return value

@@ -1,20 +1,25 @@
 """Settings from the environment (`OPILIO_…`), then `opilio.toml`, then defaults; all errors are reported at once."""
 
+import difflib
 import os
-from collections.abc import Mapping
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
 
+from opilio.adapters.postgres.database_url import parse_database_url
 from opilio.collector.config import Config as Collecting
 from opilio.collector.result import RETRYABLE_CODES
 from opilio.contracts.topology import INBOUND, LIFECYCLE, RESULTS, Topology, topology
@@ -24,6 +29,20 @@ from opilio.crawl.priority import Bands, Rules
 from opilio.crawl.retention import Keep
 from opilio.errors import OpilioError
 from opilio.net.allowed_addresses import AllowList, parse_allow
+from opilio.net.mask_url import mask_url
+
+SETTINGS_FILE = "opilio.toml"
+# Variables with the prefix that are not settings of the server: of bots, of benchmarks, and between our own processes.
+_OTHER_VARIABLES = (
+    "OPILIO_BOT_",
+    "OPILIO_BENCH_",
+    "OPILIO_KEY",
+    "OPILIO_PARENT_PID",
+    "OPILIO_RETRY_BACKOFF_SECONDS__",
+    "OPILIO_SERVER",
+    "OPILIO_SHARED_PORT",
+    "OPILIO_TEST_",
+)
 
 
 def default_data_dir() -> Path:
@@ -34,7 +53,7 @@ class Settings(BaseSettings):
     """Every setting; docs/reference/settings.md is generated from this class."""
 
     model_config = SettingsConfigDict(
-        env_prefix="OPILIO_", toml_file="opilio.toml", extra="ignore", frozen=True
+        env_prefix="OPILIO_", toml_file=SETTINGS_FILE, extra="ignore", frozen=True
     )
 
     data_dir: Path = Field(
@@ -43,6 +62,12 @@ class Settings(BaseSettings):
     )
     database_url: str | None = Field(
         None, description="URL of PostgreSQL; without it an embedded PostgreSQL is started."
+    )
+    database_pool_size: int = Field(
+        8, ge=2, description="Connections to PostgreSQL that one process opens at most for most of its work."
+    )
+    database_hot_pool_size: int = Field(
+        4, ge=1, description="Further connections of one process for pull, submit and heartbeat."
     )
     amqp_url: str | None = Field(
         None, description="URL of RabbitMQ; without it messages go through PostgreSQL."
@@ -116,9 +141,26 @@ class Settings(BaseSettings):
     api_workers: int = Field(
         1, ge=1, description="Number of processes that serve the API under `opilio run api`."
     )
+    max_connections: int = Field(
+        16_000, ge=64, description="Open connections that one API process accepts; further ones wait."
+    )
+    idle_connection_seconds: float = Field(
+        75, ge=1, description="A connection without a request is closed after this; longer than your proxy's."
+    )
+    body_timeout_seconds: float = Field(
+        30,
+        ge=1,
+        description="A request body that stops arriving is refused after this, a slow one after ten times this.",
+    )
+    shutdown_grace_seconds: float = Field(
+        10, ge=0, description="How long open requests may go on after SIGTERM."
+    )
     public_url: str | None = Field(
         None,
         description="Address of the dashboard as users open it, if it differs from host and port; may have a path.",
+    )
+    trusted_proxies: str = Field(
+        "", description="Addresses of reverse proxies whose X-Forwarded-* headers are believed: CIDRs."
     )
     metrics_port: int = Field(
         9090, ge=0, le=65535, description="Where `opilio run` serves metrics; 0 is off."
@@ -199,10 +241,42 @@ class Settings(BaseSettings):
         default_factory=dict, description="Bands of the priority rules (in opilio.toml)."
     )
 
-    @field_validator("crawl_allow_private", "webhook_allow_private")
+    @field_validator("crawl_allow_private", "webhook_allow_private", "trusted_proxies")
     @classmethod
     def _is_allow_list(cls, value: str) -> str:
         parse_allow(value)
+        return value
+
+    @field_validator("database_url")
+    @classmethod
+    def _is_database_url(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                parse_database_url(value)
+            except OpilioError as error:
+                raise ValueError(str(error)) from None
+        return value
+
+    @field_validator("amqp_url", "redis_url", "blobs_url")
+    @classmethod
+    def _has_scheme(cls, value: str | None, info: ValidationInfo) -> str | None:
+        schemes = _SCHEMES[str(info.field_name)]
+        if value is not None and not value.startswith(schemes):
+            raise ValueError(f"must begin with {' or '.join(schemes)}")
+        return value
+
+    @model_validator(mode="after")
+    def _platform_backoffs_are_numbers(self) -> "Settings":
+        _backoff_by_platform(os.environ)
+        return self
+
+    @field_validator("public_url")
+    @classmethod
+    def _is_web_address(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"https?://[^/?#\s]+(/[A-Za-z0-9._~/-]*)?", value):
+            raise ValueError(
+                "must be an http or https address, with a path or without, such as https://example.com/opilio"
+            )
         return value
 
     @field_validator("platforms", "retryable_error_codes", mode="before")
@@ -267,6 +341,10 @@ class Settings(BaseSettings):
         return parse_allow(self.webhook_allow_private)
 
     @property
+    def trusted_proxy_list(self) -> AllowList | None:
+        return parse_allow(self.trusted_proxies) if self.trusted_proxies else None
+
+    @property
     def topology(self) -> Topology:
         return topology(
             self.platforms,
@@ -302,6 +380,13 @@ class Settings(BaseSettings):
         return self.blobs_url or f"file://{(self.data_dir / 'blobs').absolute()}"
 
 
+_SCHEMES = {
+    "amqp_url": ("amqp://", "amqps://"),
+    "redis_url": ("redis://", "rediss://", "unix://"),
+    "blobs_url": ("s3://", "file:///", "memory://"),
+}
+
+
 def _rules(table: dict[str, dict[str, list[float]]]) -> Rules:
     unknown = table.keys() - set(Rules.__dataclass_fields__)
     if unknown:
@@ -322,16 +407,53 @@ def _backoff_by_platform(environment: Mapping[str, str]) -> dict[str, float]:
             try:
                 found[name.removeprefix(prefix).lower()] = float(value)
             except ValueError:
-                raise OpilioError(f"{name} is {value!r}; it must be a number of seconds") from None
+                raise ValueError(f"{name} must be a number of seconds") from None
     return found
 
 
 def load_settings(**overrides: Any) -> Settings:
+    """The settings; raises one error that lists everything that is wrong."""
+    faults = [*unknown_names(os.environ, read_settings_file())]
     try:
-        return Settings(**{key: value for key, value in overrides.items() if value is not None})
+        settings = Settings(**{key: value for key, value in overrides.items() if value is not None})
     except ValidationError as error:
-        faults = "; ".join(
-            f"OPILIO_{'_'.join(str(part) for part in fault['loc']).upper()}: {fault['msg']}"
+        faults += [
+            f"OPILIO_{'_'.join(str(part) for part in fault['loc']).upper()} {_reason(fault)}"
             for fault in error.errors()
-        )
-        raise OpilioError(f"The settings are not right: {faults}") from None
+        ]
+    except SettingsError as error:  # a value that must be JSON is not; pydantic stops at the first
+        faults.append(mask_url(str(error)))
+    if faults:
+        raise OpilioError(f"The settings are wrong: {'; '.join(faults)}.")
+    return settings
+
+
+def _reason(fault: Any) -> str:
+    text = str(fault["msg"]).removeprefix("Value error, ")
+    return text[0].lower() + text[1:]
+
+
+def read_settings_file() -> Mapping[str, Any]:
+    path = Path(SETTINGS_FILE)
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise OpilioError(f"{path.absolute()} cannot be read: {error}.") from None
+
+
+def unknown_names(environment: Mapping[str, str], file: Mapping[str, Any]) -> Iterator[str]:
+    """What looks like a setting and is none, with the setting that was probably meant."""
+    known = [f"OPILIO_{name.upper()}" for name in Settings.model_fields]
+    for name in sorted(environment):
+        upper = name.upper()
+        if upper.startswith("OPILIO_") and upper not in known and not upper.startswith(_OTHER_VARIABLES):
+            yield f"{name} is not a setting{_meant(upper, known)}"
+    fields = list(Settings.model_fields)
+    for name in sorted(file):
+        if name not in fields:
+            yield f"{name} in {SETTINGS_FILE} is not a setting{_meant(name, fields)}"
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    return f"; did you mean {close[0]}?" if close else ""

@@ -17,7 +17,7 @@ from opilio.runtime.processes import PARENT
 _log = structlog.get_logger(__name__)
 _FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=0.5), timedelta(seconds=30)
 _SETTLED_SECONDS = 30.0
-_GRACE_SECONDS, _LEAST_GRACE_SECONDS = 6.0, 1.0
+_LEAST_GRACE_SECONDS = 1.0
 # Runs before the child's program, so that any program ends with its parent: the setting survives `exec`. 1 is
 # PR_SET_PDEATHSIG, 9 is SIGKILL; a parent that has already ended would not be noticed.
 _DIE_WITH_PARENT = (
@@ -38,7 +38,9 @@ class Command:
 class Supervisor:
     """Restarts children that end, with growing pauses; no child outlives this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, grace_seconds: float = 6.0) -> None:
+        self._grace = grace_seconds
+        self._hurry = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._deadline = 0.0
         self.deaths: dict[str, int] = {}
@@ -48,9 +50,13 @@ class Supervisor:
         self.deaths[command.name] = 0
         self._tasks[command.name] = asyncio.create_task(self._keep(command), name=command.name)
 
+    def hurry(self) -> None:
+        """Kills the children that are still being waited for."""
+        self._hurry.set()
+
     async def stop(self) -> None:
         """Stops the last started first, so that a bot can still release its jobs; kills what does not stop in time."""
-        self._deadline = time.monotonic() + _GRACE_SECONDS
+        self._deadline = time.monotonic() + self._grace
         while self._tasks:
             _, task = self._tasks.popitem()
             task.cancel()
@@ -80,7 +86,8 @@ class Supervisor:
         try:
             return await process.wait()
         except asyncio.CancelledError:
-            await _end(process, max(_LEAST_GRACE_SECONDS, self._deadline - time.monotonic()))
+            grace = max(_LEAST_GRACE_SECONDS, self._deadline - time.monotonic())
+            await _end(process, grace, self._hurry)
             raise
         finally:
             self.pids.pop(command.name, None)
@@ -92,14 +99,16 @@ def _guarded(argv: tuple[str, ...]) -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *argv)
 
 
-async def _end(process: asyncio.subprocess.Process, grace: float) -> None:
+async def _end(process: asyncio.subprocess.Process, grace: float, hurry: asyncio.Event) -> None:
     """Terminates, waits, then kills."""
     if process.returncode is not None:
         return
     process.terminate()
     exit_ = asyncio.ensure_future(process.wait())
+    hurried = asyncio.ensure_future(hurry.wait())
     # Not `asyncio.timeout`: in a task that was cancelled, early 3.11 releases never raise its TimeoutError.
-    await asyncio.wait([exit_], timeout=grace)
+    await asyncio.wait([exit_, hurried], timeout=grace, return_when=asyncio.FIRST_COMPLETED)
+    hurried.cancel()
     if not exit_.done():
         process.kill()
     await exit_

@@ -48,11 +48,11 @@ async def up(settings: Settings, *, demo: bool, announce: Callable[[Ready], None
     """Runs until Ctrl-C or SIGTERM; `announce` is called once, when everything answers."""
     with hold_directory(settings.data_dir):
         require_free_port(settings.host, settings.port)
-        stop = stop_on_signals()
+        supervisor = Supervisor(grace_seconds=settings.shutdown_grace_seconds)
+        stop = stop_on_signals(supervisor.hurry)
         demo_env = _demo_environment(settings) if demo else {}
         async with _postgres(settings) as url:
             await _upgrade(url)
-            supervisor = Supervisor()
             try:
                 for command in _commands(settings, url, demo_env):
                     supervisor.start(command)
@@ -114,7 +114,7 @@ def _commands(settings: Settings, database_url: str, more: dict[str, str]) -> li
         "OPILIO_DATABASE_URL": database_url,
         "OPILIO_HOST": settings.host,
         "OPILIO_PORT": str(settings.port),
-        "OPILIO_API_WORKERS": "1",
+        "OPILIO_API_WORKERS": str(settings.api_workers),
         "OPILIO_METRICS_PORT": "0",  # the API serves the metrics of all processes
         # The terminal shows the start message only, unless a log level is set.
         "OPILIO_LOG_LEVEL": settings.log_level if "log_level" in settings.model_fields_set else "warning",

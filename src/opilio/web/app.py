@@ -13,18 +13,18 @@ from litestar.enums import ScopeType
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
+from opilio.access.login_limiter import LoginLimiter
 from opilio.errors import Refused, Unavailable
 from opilio.runtime import metrics_page
-from opilio.runtime.bootstrap import Opilio, open_opilio
-from opilio.runtime.logging import configure_logging
-from opilio.runtime.settings import load_settings
+from opilio.runtime.bootstrap import Opilio
+from opilio.runtime.readiness import Readiness
 from opilio.web.api import MANAGEMENT
 from opilio.web.bot_api import BOT_API
 from opilio.web.codec import AnyRequest, answer, refuse
 from opilio.web.dashboard.page import show_error, wants_html
 from opilio.web.dashboard.routes import dashboard_routes, serve_dashboard
 from opilio.web.documents import document_routes
-from opilio.web.login import Attempts, login_routes
+from opilio.web.login import login_routes
 from opilio.web.routes import Endpoint
 
 _log = structlog.get_logger(__name__)
@@ -50,25 +50,13 @@ def create_app(opilio: Opilio) -> Litestar:
     return _litestar(lifespan)
 
 
-def from_environment() -> Litestar:
-    """What a server process loads: settings from the environment, opened and closed with the process."""
-    settings = load_settings()
-    configure_logging(settings)
-
-    @asynccontextmanager
-    async def lifespan(app: Litestar) -> AsyncIterator[None]:
-        async with open_opilio(settings) as opilio, serve_beside(app, opilio):
-            yield
-
-    return _litestar(lifespan)
-
-
 @asynccontextmanager
 async def serve_beside(app: Litestar, opilio: Opilio) -> AsyncIterator[None]:
     """What runs beside the server: bot activity, notifications of other processes, the dashboard's own tasks."""
     dispatcher = opilio.dispatcher
     app.state.opilio = opilio
-    app.state.attempts = Attempts()
+    app.state.login_limiter = LoginLimiter(opilio.settings.login_attempts_per_minute)
+    app.state.readiness = Readiness(opilio.database)
 
     def heard(channel: str, _payload: str) -> None:
         if channel == "opilio_work":
@@ -104,6 +92,7 @@ def _litestar(lifespan: Callable[[Litestar], Any]) -> Litestar:
         exception_handlers={Refused: _refused, HTTPException: _http_error, Exception: _crashed},
         middleware=[_outermost],
         logging_config=None,
+        request_max_body_size=None,  # read_body and the HTTP edge have the limits of the settings, and answer 413
     )
 
 
@@ -118,15 +107,9 @@ async def healthz() -> Response[bytes]:
 
 @get("/readyz", media_type="application/json")
 async def readyz(request: AnyRequest) -> Response[bytes]:
-    """The process can serve: the database answers."""
-    try:
-        async with asyncio.timeout(3), request.app.state.opilio.database.session() as session:
-            await session.connection.fetchval("select 1")
-    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        refusal = Refused(
-            "unavailable", "PostgreSQL is unavailable: %(why)s", why=str(error) or type(error).__name__
-        )
-        return refuse(refusal, {"retry-after": "2"})
+    """The process can serve: the database answers and has the schema of this version."""
+    if fault := await request.app.state.readiness.fault():
+        return refuse(Refused("unavailable", fault), {"retry-after": "2"})
     return answer({"status": "ready"})
 
 
@@ -165,14 +148,34 @@ def _http_error(request: AnyRequest, error: HTTPException) -> Response[bytes]:
     return refuse(Refused("validation_error", error.detail))
 
 
-def _crashed(request: AnyRequest, error: Exception) -> Response[bytes]:
-    if isinstance(error, OSError | asyncpg.PostgresConnectionError | asyncpg.InterfaceError | Unavailable):
-        _log.warning("a dependency is away", path=request.url.path, error=str(error))
-        return refuse(Refused("unavailable", "the database is unavailable; try again"), {"retry-after": "2"})
-    if isinstance(error, asyncpg.TooManyConnectionsError | asyncpg.QueryCanceledError | TimeoutError):
-        return refuse(Refused("unavailable", "the server is busy; try again"), {"retry-after": "2"})
-    _log.exception("a request failed", path=request.url.path, exc_info=error)
-    fault = Refused("internal_error", "internal error; see the server log")
+# What PostgreSQL says while it starts, stops, fails over, or is out of connections, memory or disk: it passes, or an
+# operator is at it. The caller did nothing wrong and shall try again.
+_TEMPORARY = (
+    OSError,
+    TimeoutError,
+    Unavailable,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.PostgresSystemError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.TransactionRollbackError,
+    asyncpg.LockNotAvailableError,
+)
+
+
+def _crashed(request: AnyRequest, error: Exception) -> Response[Any]:
+    if isinstance(error, _TEMPORARY):
+        _log.warning("request.unavailable", path=request.url.path, error=str(error) or type(error).__name__)
+        away = Refused("unavailable", "the database does not answer or is overloaded; try again")
+        if wants_html(request):
+            page = show_error(request, away)
+            page.headers["retry-after"] = "2"
+            return page
+        return refuse(away, {"retry-after": "2"})
+    _log.exception("request.failed", path=request.url.path, exc_info=error)
+    fault = Refused("internal_error", "internal error; the server log has the details")
     return show_error(request, fault) if wants_html(request) else refuse(fault)
 
 

@@ -8,6 +8,8 @@ from typing import Any, TypeAlias
 import asyncpg
 import structlog
 
+from opilio.adapters.postgres.database_url import parse_database_url
+
 Heard: TypeAlias = Callable[[str, str], None]
 _log = structlog.get_logger(__name__)
 _FAULTS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
@@ -66,9 +68,8 @@ class Listener:
         async with self._changing:
             if self._connection is None or self._connection.is_closed():
                 self._listening = set()
-                self._connection = await asyncpg.connect(
-                    self._url, timeout=_PATIENCE, server_settings={"application_name": "opilio-listen"}
-                )
+                arguments = parse_database_url(self._url).arguments("opilio-listen")
+                self._connection = await asyncpg.connect(**arguments | {"timeout": _PATIENCE})
                 self._connection.add_termination_listener(lambda _connection: self._lost.set())
             wanted = {channel for each in self._subscriptions for channel in each.channels}
             for channel in sorted(wanted - self._listening):

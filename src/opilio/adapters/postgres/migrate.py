@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import asyncpg
 
+from opilio.adapters.postgres.database_url import parse_database_url
 from opilio.errors import OpilioError
 
 if TYPE_CHECKING:
@@ -44,8 +45,7 @@ def _config(url: str) -> "Config":
 
     config = Config()
     config.set_main_option("script_location", str(files("opilio.migrations")))
-    scheme, _, rest = url.partition("://")
-    config.attributes["url"] = f"{scheme.split('+')[0]}+asyncpg://{rest}"
+    config.attributes["url"] = url
     return config
 
 
@@ -55,7 +55,7 @@ async def is_current(url: str) -> bool:
 
 async def upgrade(url: str, revision: str = "head") -> SchemaStatus:
     """Upgrades under an advisory lock, so that processes that start together do it once."""
-    guard = await asyncpg.connect(url)
+    guard = await asyncpg.connect(**parse_database_url(url).arguments("opilio db"))
     try:
         await guard.execute("select pg_advisory_lock(hashtext('opilio.migrate'))")
         if revision == "head" and await is_current(url):
@@ -97,7 +97,7 @@ async def status(url: str) -> SchemaStatus:
 
 
 async def _current(url: str) -> str | None:
-    connection: Any = await asyncpg.connect(url)
+    connection: Any = await asyncpg.connect(**parse_database_url(url).arguments("opilio db"))
     try:
         if await connection.fetchval("select to_regclass('alembic_version')") is None:
             return None

@@ -9,10 +9,12 @@ from typing import Any, TypeAlias, TypeVar
 import asyncpg
 import msgspec
 
+from opilio.adapters.postgres.database_url import parse_database_url
 from opilio.adapters.postgres.listener import Heard, Listener, Subscription
 from opilio.adapters.postgres.queries import Statement
 from opilio.bounded_json import decode_stored
 from opilio.errors import Unavailable
+from opilio.net.mask_url import mask_url
 
 T = TypeVar("T")
 Row: TypeAlias = asyncpg.Record
@@ -71,20 +73,21 @@ class Database:
 
     @classmethod
     async def connect(cls, url: str, *, size: int = 8, hot_size: int = 4, name: str = "opilio") -> "Database":
-        """`name` is what PostgreSQL shows of these connections: it tells which roles are alive."""
+        """`name` is shown in pg_stat_activity, by which `opilio doctor` finds the running roles."""
+        arguments = parse_database_url(url).arguments(name)
 
         async def open_pool(
             most: int, settings: dict[str, str], kind: type[asyncpg.Connection] = asyncpg.Connection
         ) -> asyncpg.Pool:
             return await asyncpg.create_pool(
-                url,
+                **{key: value for key, value in arguments.items() if key != "server_settings"},
                 connection_class=kind,
                 min_size=0,
                 max_size=most,
                 init=_prepare,
                 command_timeout=60,
                 server_settings={
-                    "application_name": name,
+                    **arguments["server_settings"],
                     "timezone": "UTC",
                     "idle_in_transaction_session_timeout": "30s",
                     **settings,
@@ -98,7 +101,7 @@ class Database:
                 await connection.fetchval("select 1")
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise Unavailable(
-                f"PostgreSQL does not answer at {_without_password(url)}: {error}. "
+                f"PostgreSQL does not answer at {mask_url(url)}: {error}. "
                 "Check OPILIO_DATABASE_URL, or leave it out to use the embedded server."
             ) from error
         return cls(main, hot, url)
@@ -177,8 +180,3 @@ async def _prepare(connection: Any) -> None:
         await connection.set_type_codec(
             kind, schema="pg_catalog", encoder=lambda value: _encode(value).decode(), decoder=decode_stored
         )
-
-
-def _without_password(url: str) -> str:
-    head, at, tail = url.rpartition("@")
-    return f"{head.rsplit(':', 1)[0]}:…@{tail}" if at and ":" in head.partition("//")[2] else url

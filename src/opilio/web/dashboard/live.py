@@ -156,10 +156,13 @@ class Live:
             self._last = (time.monotonic(), snapshot)
         return snapshot
 
-    async def close(self) -> None:
-        """The process ends: so do the streams, and browsers look for another one."""
+    def end_streams(self) -> None:
+        """The process stops: browsers connect to another one."""
         for viewer in self._viewers:
             viewer.end()
+
+    async def close(self) -> None:
+        self.end_streams()
         await self._outside.close()
         if self._task is not None:
             self._task.cancel()

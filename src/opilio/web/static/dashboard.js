@@ -209,7 +209,7 @@
     "k": key(() => step(-1)),
     "x": key(() => { const box = $("tr.current input[data-row]"); if (box) { box.checked = !box.checked; ticked(); } }),
     "Enter": (event) => { const row = $("tr.current"); if (row && !event.target.closest("a, button, input, select, textarea, dialog, summary")) location.href = row.dataset.href; },
-    "n": key(() => { location.href = "/policies/new"; }),
+    "n": key(() => { location.href = `${$("a[href$='/policies']")?.getAttribute("href") ?? "/policies"}/new`; }),
     "t": key(() => {
       const next = document.documentElement.dataset.bsTheme === "dark" ? "light" : "dark";
       remember(`opilio_theme=${next}`);

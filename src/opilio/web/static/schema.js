@@ -1,2 +1,2 @@
 // Shows the OpenAPI document of this server.
-window.ui = SwaggerUIBundle({ url: "/schema/openapi.json", dom_id: "#swagger-ui", deepLinking: true, persistAuthorization: true });
+window.ui = SwaggerUIBundle({ url: "schema/openapi.json", dom_id: "#swagger-ui", deepLinking: true, persistAuthorization: false });

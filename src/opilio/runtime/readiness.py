@@ -1,0 +1,54 @@
+"""Whether a process can serve: PostgreSQL answers, and its schema is the one of this version."""
+
+import asyncio
+
+import asyncpg
+
+from opilio.adapters.postgres import Database, Statement, migrate
+
+_PATIENCE = 3.0
+_REVISION = Statement("revision", "select version_num from alembic_version", ())
+
+
+class Readiness:
+    """Checks the database, one check at a time.
+
+    A check that hangs is not cancelled: giving its connection back would hang as well. Later questions get its answer.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._check: asyncio.Task[str] | None = None
+
+    async def fault(self) -> str:
+        """Why the process cannot serve; empty if it can."""
+        if self._check is None or self._check.done():
+            self._check = asyncio.create_task(self._look())
+        done, _ = await asyncio.wait({self._check}, timeout=_PATIENCE)
+        if not done:
+            return f"PostgreSQL does not answer within {_PATIENCE:.0f} s"
+        return self._check.result()
+
+    async def _look(self) -> str:
+        try:
+            revision = await self._db.value(_REVISION)
+        except asyncpg.UndefinedTableError:
+            revision = None
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            return f"PostgreSQL does not answer: {error or type(error).__name__}"
+        return schema_fault(revision)
+
+
+def schema_fault(revision: str | None) -> str:
+    """What is wrong with a revision of the schema; empty if it is the one of this version."""
+    newest = migrate.newest()
+    if revision == newest:
+        return ""
+    if revision is None:
+        return "the database has no schema; run `opilio db upgrade`"
+    if revision > newest:
+        return (
+            f"the schema is at revision {revision}, newer than {newest} of this version; "
+            "install the newer version of Opilio"
+        )
+    return f"the schema is at revision {revision}, older than {newest}; run `opilio db upgrade`"

@@ -1,0 +1,58 @@
+"""`make test`: runs all tests side by side, failed ones once more alone, and says at the end which and why.
+
+Some tests kill processes and race clocks, and fail on a machine that is too busy. A test that fails beside others and
+passes alone has a bug all the same, or has found one: it is named, and more than a few of them fail the run.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+MOST_AGAIN = 5
+
+
+def failures(report: Path) -> dict[str, str]:
+    """Test → the first line of why it failed."""
+    if not report.exists():
+        return {"pytest": "wrote no report"}
+    found = {}
+    for case in ET.parse(report).iter("testcase"):
+        for fault in (*case.findall("failure"), *case.findall("error")):
+            lines = (fault.get("message") or fault.text or "no reason given").strip().splitlines()
+            found[f"{case.get('classname')}::{case.get('name')}"] = lines[0][:200] if lines else ""
+    return found
+
+
+def pytest(report: Path, folder: Path, *words: str) -> int:
+    argv = [sys.executable, "-m", "pytest", f"--junitxml={report}", f"--basetemp={folder}", *words]
+    return subprocess.run(argv, check=False).returncode
+
+
+def main(words: list[str]) -> int:
+    # Folders of their own: pytest's shared one is closed to the user that PostgreSQL runs as whenever it starts anew.
+    home = Path(tempfile.mkdtemp(prefix="opilio-tests-"))
+    home.chmod(0o755)
+    code = pytest(home / "first.xml", home / "first", "-n", "2", "--dist", "loadfile", *words)
+    first = failures(home / "first.xml") if code else {}
+    if code == 0:
+        return 0
+    if not first or len(first) > MOST_AGAIN:
+        print(f"\n{len(first)} tests failed; at most {MOST_AGAIN} are run again alone.", file=sys.stderr)
+        return code
+    again = pytest(
+        home / "again.xml", home / "again", "--last-failed", "--last-failed-no-failures", "none", *words
+    )
+    still = failures(home / "again.xml") if again else {}
+    print(f"\nRun twice ({len(first)} of at most {MOST_AGAIN}): failed beside others", file=sys.stderr)
+    for name, why in first.items():
+        verdict = "failed alone too" if name in still else "passed alone"
+        print(f"  {name}\n    {verdict}; first failure: {why}", file=sys.stderr)
+    return again
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
+    raise SystemExit(main(sys.argv[1:]))

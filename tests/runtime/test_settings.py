@@ -120,7 +120,7 @@ async def test_a_start_on_a_foreign_schema_is_refused(database_url, tmp_path) ->
     database = await Database.connect(database_url)
     async with database.session() as session:
         await session.connection.execute("update alembic_version set version_num = '9999'")
-    await _refused(settings, "newer than")
+    await _refused(settings, "install the newer version")
     async with database.session() as session:
         await session.connection.execute("drop table alembic_version")
     await _refused(settings, "no schema")

@@ -46,9 +46,9 @@ def schema_fault(revision: str | None) -> str:
         return ""
     if revision is None:
         return "the database has no schema; run `opilio db upgrade`"
-    if revision > newest:
+    if revision not in migrate.revisions():
         return (
-            f"the schema is at revision {revision}, newer than {newest} of this version; "
-            "install the newer version of Opilio"
+            f"the schema is at revision {revision}, which this version does not know; "
+            "install the newer version of Opilio that upgraded it"
         )
     return f"the schema is at revision {revision}, older than {newest}; run `opilio db upgrade`"

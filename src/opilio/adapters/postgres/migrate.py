@@ -7,6 +7,7 @@ names of the revisions alone.
 import asyncio
 import re
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,9 @@ from opilio.errors import OpilioError
 if TYPE_CHECKING:
     from alembic.config import Config
 
-_REVISION = re.compile(r"^v(\d{4})_\w+\.py$")
+_FILE = re.compile(r"^v\d{4}_\w+\.py$")
+_REVISION = re.compile(r'^revision = "(\d+)"', re.MULTILINE)
+_DOWN_REVISION = re.compile(r'^down_revision = "(\d+)"', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +37,24 @@ class SchemaStatus:
         return self.current == self.head
 
 
+@cache
+def revisions() -> tuple[str, ...]:
+    """All revisions, oldest first, by what the files say; they are numbered as they were begun, not as they follow."""
+    after: dict[str | None, str] = {}
+    for file in files("opilio.migrations.versions").iterdir():
+        if _FILE.match(file.name):
+            text = file.read_text(encoding="utf-8")
+            before = _DOWN_REVISION.search(text)
+            after[before[1] if before else None] = _REVISION.search(text)[1]  # type: ignore[index]
+    found: list[str] = []
+    while (following := after.get(found[-1] if found else None)) is not None:
+        found.append(following)
+    return tuple(found)
+
+
 def newest() -> str:
-    """The newest revision, by the names of the files: `v0002_delivery.py` is `0002`."""
-    names = (_REVISION.match(file.name) for file in files("opilio.migrations.versions").iterdir())
-    return max((found[1] for found in names if found), default="")
+    """The newest revision."""
+    return revisions()[-1]
 
 
 def _config(url: str) -> "Config":

@@ -18,6 +18,7 @@ async def addresses(opilio: Opilio) -> dict[str, str]:
     pending = (await opilio.insights.jobs(status="pending", limit=1)).items[0]
     return {
         "overview": "/",
+        "prices": "/prices",
         "policies": "/policies",
         "policies-failing": "/policies?failing=yes&sort=failures",
         "policy": f"/policies/{done.policy_id}",

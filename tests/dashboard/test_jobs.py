@@ -31,7 +31,7 @@ async def test_reset_a_failed_job(admin: Page, opilio: Opilio, bot: Bot) -> None
     job = await failed(opilio, bot, "https://a.example/1")
     await admin.goto(f"/jobs/{job['job_id']}")
     await expect(lit(admin, "failed")).to_be_visible()
-    await admin.get_by_role("button", name="Retry").click()
+    await admin.get_by_role("button", name="Retry now").click()
     await expect(lit(admin, "pending")).to_be_visible()
     await expect(admin.locator(".timeline-list li").last).to_contain_text("operator:admin")
 

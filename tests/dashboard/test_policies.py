@@ -11,10 +11,11 @@ from tests.dashboard.conftest import Bot, add_policy
 async def test_create_with_a_preview_of_the_priority(admin: Page) -> None:
     await admin.goto("/policies/new")
     await admin.get_by_label("URL", exact=True).fill("https://shop.example/shoe")
+    await admin.get_by_text("More settings").click()
     await admin.get_by_label("Hot").check()
     await expect(admin.locator("#preview")).to_contain_text("Priority 70 in queue http")
     await expect(admin.locator("#preview")).to_contain_text("+20")
-    await admin.get_by_role("button", name="Save").click()
+    await admin.get_by_role("button", name="Create", exact=True).click()
     await expect(admin.get_by_role("heading", name="https://shop.example/shoe")).to_be_visible()
     await expect(admin.locator("#why")).to_contain_text("no bot with the capability http was ever seen")
 
@@ -22,8 +23,9 @@ async def test_create_with_a_preview_of_the_priority(admin: Page) -> None:
 async def test_a_bad_form_comes_back_with_what_was_typed(admin: Page) -> None:
     await admin.goto("/policies/new")
     await admin.get_by_label("URL", exact=True).fill("https://user:secret@shop.example/")
+    await admin.get_by_text("More settings").click()
     await admin.get_by_label("Labels").fill("team=shoes")
-    await admin.get_by_role("button", name="Save").click()
+    await admin.get_by_role("button", name="Create", exact=True).click()
     await expect(admin.get_by_role("alert")).to_contain_text("user name or password")
     await expect(admin.get_by_label("Labels")).to_have_value("team=shoes")
 
@@ -31,7 +33,7 @@ async def test_a_bad_form_comes_back_with_what_was_typed(admin: Page) -> None:
 async def test_edit(admin: Page, opilio: Opilio) -> None:
     policy_id = await add_policy(opilio, "https://shop.example/1", labels={"team": "a"})
     await admin.goto(f"/policies/{policy_id}/edit")
-    await admin.get_by_label("Interval (hours)").fill("6")
+    await admin.get_by_label("Crawl every").fill("6")
     await admin.get_by_label("rule_set").evaluate("element => element.closest('details').open = true")
     await admin.get_by_label("rule_set").fill('{"price": ".price"}')
     await admin.get_by_role("button", name="Save").click()
@@ -98,8 +100,8 @@ async def test_the_page_of_a_policy_draws_its_prices(admin: Page, opilio: Opilio
         [job] = await bot.pull()
         await bot.submit(job, success=True, price=price, currency="EUR", title="Shoe", in_stock=True)
     await admin.goto(f"/policies/{policy_id}")
-    await expect(admin.locator('[data-chart="value"]')).to_have_attribute("data-drawn", "yes")
-    await expect(admin.locator('[data-chart="value"] svg')).to_be_visible()
+    await expect(admin.locator('[data-chart="price"]')).to_have_attribute("data-drawn", "yes")
+    await expect(admin.locator('[data-chart="price"] svg')).to_be_visible()
     await expect(admin.get_by_text("€12.00")).to_be_visible()
 
 
@@ -120,3 +122,24 @@ async def test_a_list_of_several_rows_renews_itself(admin: Page, opilio: Opilio)
     await expect(admin.locator("#announcer")).to_have_text("List updated")
     await opilio.policies.set_enabled(ids, enabled=False)
     await expect(admin.locator("tbody .badge.quiet", has_text="off")).to_have_count(3)
+
+
+async def test_several_urls_at_once_with_a_unit(admin: Page, opilio: Opilio) -> None:
+    await admin.goto("/policies/new")
+    await expect(admin.locator("#preview")).to_contain_text("Enter a URL")
+    await admin.get_by_label("URL", exact=True).fill(
+        "https://a.example/1\nhttps://a.example/2\n\nhttps://a.example/1"
+    )
+    await admin.get_by_label("Crawl every").fill("30")
+    await admin.get_by_label("Unit").select_option("minutes")
+    await admin.get_by_role("button", name="Create", exact=True).click()
+    await expect(admin.get_by_role("alert")).to_contain_text("2 policies created.")
+    assert {policy.frequency_hours for policy in (await opilio.insights.policies()).items} == {0.5}
+
+
+async def test_create_and_run_is_one_click(admin: Page, opilio: Opilio) -> None:
+    await admin.goto("/policies/new")
+    await admin.get_by_label("URL", exact=True).fill("https://a.example/1")
+    await admin.get_by_role("button", name="Create and run").click()
+    await expect(admin.get_by_role("heading", name="https://a.example/1")).to_be_visible()
+    assert len((await opilio.insights.jobs(status="pending")).items) == 1

@@ -23,7 +23,8 @@ _RULES: dict[str, dict[str, Any]] = {
 
 def demo_policies(address: str, busy_address: str | None = None) -> Iterator[dict[str, Any]]:
     """One policy a product, ready for import; labelled, so that one command can remove them."""
-    for number in range(1, PRODUCTS + 1):
+    # The pages with problems come first, so that a list of the newest begins with those that work.
+    for number in range(PRODUCTS, 0, -1):
         item = product(number)
         assert item is not None
         host = (busy_address or address) if item.mood == "busy" else address

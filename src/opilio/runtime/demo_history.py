@@ -1,6 +1,5 @@
 """A week that the demo shop never had: its prices as they would have been, and the crawls that found them."""
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -141,12 +140,12 @@ def _changes(runs: Sequence[_Run], until: datetime) -> dict[str, list[Any]]:
 
 def _changes_of(runs: Sequence[_Run], until: datetime) -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = []
-    known: dict[str, str] = {}
+    known: dict[str, Any] = {}
     at = runs[0].at
     while at < until:
         run = max((run for run in runs if run.at <= at), key=lambda run: run.at)
         now = quote(run.item, at.timestamp())
-        for field, value in (("price", str(now.price)), ("in_stock", json.dumps(now.in_stock))):
+        for field, value in (("price", now.price), ("in_stock", now.in_stock)):
             if known.get(field) != value:
                 rows.append((run.policy_id, run.job_id, field, known.get(field), value, at))
                 known[field] = value

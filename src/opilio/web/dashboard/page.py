@@ -21,6 +21,7 @@ from opilio.contracts.envelope import STATUS_OF
 from opilio.errors import Refused, Unavailable
 from opilio.insights.dashboard import Watched
 from opilio.runtime.bootstrap import Opilio
+from opilio.runtime.instance_file import DEMO_NOTE
 from opilio.web.codec import AnyRequest, refuse
 from opilio.web.dashboard.forms import Form, clean, is_local, read_form, uuid_of, with_query
 from opilio.web.dashboard.i18n import Locale, choose_language
@@ -104,6 +105,11 @@ class PageRequest:
     def server(self) -> str:
         """The address under which programs reach this server."""
         return self.opilio.settings.public_url or str(self.http.base_url).rstrip("/")
+
+    @property
+    def is_demo(self) -> bool:
+        """Whether this data directory has the demo's made-up history in it."""
+        return (self.opilio.settings.data_dir / DEMO_NOTE).exists()
 
     def shown_once(self) -> dict[str, Any]:
         """What the action before this page wants shown, and nothing else does: a new token, the result of a test."""

@@ -31,6 +31,7 @@ def _pages(request: PageRequest) -> list[PaletteItem]:
         (gettext("Failing"), "/policies?failing=yes&sort=failures", page),
         (gettext("Jobs"), "/jobs", page),
         (gettext("Running"), "/jobs?status=locked", page),
+        (gettext("Failed jobs"), "/jobs?status=failed", page),
         (gettext("Results"), "/results", page),
         (gettext("Bots"), "/bots", page),
         (gettext("Hosts"), "/hosts", page),
@@ -61,7 +62,10 @@ async def _things(request: PageRequest, wanted: str) -> list[PaletteItem]:
     gettext, figures = request.locale.gettext, request.opilio.figures
     found = await _by_id(request, wanted)
     policies = await figures.policies(PolicyFilter(q=wanted), sort="newest", page=1, size=_MOST)
-    found += [(row["url"], f"/policies/{row['id']}", gettext("policy")) for row in policies[:_MOST]]
+    found += [
+        (row["last_title"] or row["url"], f"/policies/{row['id']}", gettext("policy"))
+        for row in policies[:_MOST]
+    ]
     hosts = await figures.hosts(q=wanted, cooling=None, page=1, size=_MOST)
     found += [(row["host"], f"/hosts?q={row['host']}", gettext("host")) for row in hosts[:_MOST]]
     bots = await request.opilio.insights.bots(limit=200)

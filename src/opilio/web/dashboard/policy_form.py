@@ -1,8 +1,9 @@
-"""Create and edit a policy, with the priority that it would get and when it would run."""
+"""Create and edit policies, with a preview of the priority and the schedule."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
@@ -17,24 +18,44 @@ from opilio.web.dashboard.policies import rate, reasons_in_words
 from opilio.web.dashboard.render import exact
 
 POLICY_FORM = Section()
-_TEXTS = ("url", "frequency_hours", "priority", "max_retries", "retry_backoff_minutes", "timeout_minutes")
+_HOURS = {"minutes": 1 / 60, "hours": 1.0, "days": 24.0}
+_MAX_URLS = 500
+_TEXTS = ("url", "priority", "max_retries", "retry_backoff_minutes", "timeout_minutes")
 _OBJECTS = ("crawl_config", "rule_set")
 
 
 @POLICY_FORM.page("/policies/new", need="write", as_data=False)
 async def new_policy(request: PageRequest) -> Page:
-    wanted = PolicyInput(url=request.query("url") or "https://")
-    return _page(request.locale.gettext("New policy"), _shown(wanted), "/policies/new")
+    form = _shown(PolicyInput(url="https://")) | {"url": request.query("url") or ""}
+    return _page(request.locale.gettext("New policy"), form, "/policies/new")
 
 
 @POLICY_FORM.action("/policies/new")
 async def create_policy(request: PageRequest) -> Any:
+    urls = _urls(request)
     try:
-        wanted = _read(request, PolicyInput)
-        policy_id = await request.opilio.policies.create(wanted, request.actor)
+        if len(urls) > _MAX_URLS:
+            raise Invalid("url", "at most %(n)s at once; import a file instead", n=_MAX_URLS)
+        created = [await _create(request, url) for url in urls or [""]]
     except Refused as refusal:
         return _page(request.locale.gettext("New policy"), _typed(request), "/policies/new", refusal)
-    return redirect(f"/policies/{policy_id}", request.locale.gettext("Created."))
+    if len(created) > 1:
+        message = request.locale.ngettext("%(n)s policy created.", "%(n)s policies created.", len(created))
+        return redirect("/policies", message)
+    return redirect(f"/policies/{created[0]}", request.locale.gettext("Created."))
+
+
+def _urls(request: PageRequest) -> list[str]:
+    lines = next(iter(request.form.get("url", [])), "").replace("\x00", "").splitlines()
+    return list(dict.fromkeys(line.strip() for line in lines if line.strip()))
+
+
+async def _create(request: PageRequest, url: str) -> UUID:
+    wanted = _read(request, PolicyInput, url)
+    policy_id = await request.opilio.policies.create(wanted, request.actor)
+    if request.field("then") == "run":
+        await request.opilio.operator_actions.run_now(policy_id, request.actor)
+    return policy_id
 
 
 @POLICY_FORM.page("/policies/{id:str}/edit", need="write", as_data=False)
@@ -56,7 +77,7 @@ async def change_policy(request: PageRequest) -> Any:
 
 @POLICY_FORM.action("/policies/preview", need="read")
 async def preview(request: PageRequest) -> Page:
-    """What would become of the form as it stands: the priority with its reasons, the queue, the faults."""
+    """The policy as the form stands: its priority with the reasons, its queue, what is wrong."""
     values: dict[str, Any] = {
         "fault": None,
         "rated": None,
@@ -65,9 +86,13 @@ async def preview(request: PageRequest) -> Page:
         "host": "",
         "hours": 0,
         "enabled": True,
+        "empty": False,
     }
+    urls = _urls(request)
+    if not urls:
+        return Page("parts/policy_preview.html", "", values | {"empty": True})
     try:
-        wanted = _read(request, PolicyInput)
+        wanted = _read(request, PolicyInput, urls[0])
         rules.check(wanted)
         values["host"] = normalise(wanted.url, request.opilio.settings.crawl_allow).host
         values |= {"hours": wanted.frequency_hours, "enabled": wanted.enabled}
@@ -89,10 +114,26 @@ def _shown(policy: PolicyInput | Policy) -> dict[str, str]:
     fields = {name: _text(getattr(policy, name)) for name in _TEXTS}
     fields |= {name: exact(getattr(policy, name)) if getattr(policy, name) else "" for name in _OBJECTS}
     fields["labels"] = "\n".join(f"{key}={value}" for key, value in policy.labels.items())
+    unit = _unit(policy.frequency_hours)
+    fields |= {"frequency": _text(policy.frequency_hours / _HOURS[unit]), "frequency_unit": unit}
     fields["queue"] = policy.queue or ""
     fields["enabled"] = "yes" if policy.enabled else ""
     fields["hot"] = "yes" if policy.hot else ""
     return fields
+
+
+def _frequency(text: str, unit: str | None) -> float:
+    try:
+        return float(text) * _HOURS.get(unit or "hours", 1.0)
+    except ValueError:
+        raise Invalid("frequency_hours", "must be a number") from None
+
+
+def _unit(hours: float) -> str:
+    """The unit in which an interval is a short number."""
+    if hours < 1:
+        return "minutes"
+    return "days" if hours >= 48 and hours % 24 == 0 else "hours"
 
 
 def _text(value: Any) -> str:
@@ -100,13 +141,17 @@ def _text(value: Any) -> str:
 
 
 def _typed(request: PageRequest) -> dict[str, str]:
-    names = (*_TEXTS, *_OBJECTS, "labels", "queue", "enabled", "hot")
+    names = (*_TEXTS, *_OBJECTS, "labels", "queue", "enabled", "hot", "frequency", "frequency_unit")
     return {name: request.field(name) or "" for name in names}
 
 
-def _read(request: PageRequest, kind: type[Any]) -> Any:
+def _read(request: PageRequest, kind: type[Any], url: str | None = None) -> Any:
     """The form as the API would get it, so that both refuse the same."""
     body: dict[str, Any] = {name: request.field(name) for name in _TEXTS if request.field(name)}
+    if url is not None:
+        body["url"] = url
+    if frequency := request.field("frequency"):
+        body["frequency_hours"] = _frequency(frequency, request.field("frequency_unit"))
     body |= {name: _object(name, request.field(name)) for name in _OBJECTS}
     body["labels"] = _labels(request.field("labels"))
     body["queue"] = request.field("queue")

@@ -9,13 +9,14 @@
     textStyle: { fontFamily: "inherit", color: colour("--chart-ink") },
     // Text, not HTML: titles and labels come from strangers, and the policy forbids inline style.
     tooltip: { trigger: "axis", renderMode: "richText", confine: true, backgroundColor: colour("--chart-tip"), textStyle: { color: colour("--chart-ink") } },
-    grid: { left: 8, right: 12, top: element.dataset.names ? 32 : 12, bottom: 4, containLabel: true },
+    grid: { left: 8, right: 16, top: element.dataset.names ? 32 : 12, bottom: 4, containLabel: true },
     legend: element.dataset.names ? { top: 0, textStyle: { color: colour("--chart-ink") }, itemWidth: 12, itemHeight: 8 } : undefined,
   });
   const format = new Intl.NumberFormat(document.documentElement.lang);
+  const times = { year: "{yyyy}", month: "{d} {MMM}", day: "{d} {MMM}", hour: "{HH}:{mm}", minute: "{HH}:{mm}", second: "{HH}:{mm}:{ss}", none: "{HH}:{mm}" };
   const axis = (type, more = {}) => ({
     type,
-    axisLabel: { color: colour("--chart-ink"), hideOverlap: true, ...(type === "value" ? { formatter: (n) => format.format(n) } : {}) },
+    axisLabel: { color: colour("--chart-ink"), hideOverlap: true, ...(type === "value" ? { formatter: (n) => format.format(n) } : {}), ...(type === "time" ? { formatter: times, alignMinLabel: "left", alignMaxLabel: "right", rich: { primary: { fontWeight: "normal" } } } : {}) },
     axisLine: { lineStyle: { color: colour("--chart-line") } },
     splitLine: { lineStyle: { color: colour("--chart-line") } },
     ...more,
@@ -44,7 +45,7 @@
       dataZoom: rows.length > 120 ? [{ type: "inside" }] : [],
       series: [
         ...["negative", "neutral", "positive"].map((field, i) => ({ name: names(element)[i], type: "bar", stack: "all", barMaxWidth: 18, data: over(rows, field) })),
-        { name: names(element)[3], type: "line", yAxisIndex: 1, showSymbol: rows.length < 40, symbolSize: 5, smooth: 0.2, data: over(rows, "sentiment_score") },
+        { name: names(element)[3], type: "line", yAxisIndex: 1, showSymbol: rows.length < 40, symbolSize: 5, data: over(rows, "sentiment_score") },
       ],
     }),
     bars: (element, values) => ({

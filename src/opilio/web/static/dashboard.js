@@ -67,6 +67,8 @@
       const silent = Math.round((Date.now() - heard) / 1000);
       if (document.hidden) show("paused");
       else if (silent > 8 && marker.dataset.state !== "out") show("stale", ` ${silent} s`);
+      // Old figures must not look like new ones.
+      $("#main").classList.toggle("outage", silent > 15 && !document.hidden);
     }, 1000);
     document.addEventListener("visibilitychange", () => { heard = Date.now(); if (!document.hidden) show("connecting"); });
   }

@@ -109,17 +109,28 @@ def _not_due(facts: Facts, now: datetime) -> WhyReason | None:
 def _cooling(facts: Facts, now: datetime) -> WhyReason | None:
     if facts.cooling_until <= now:
         return None
-    why = facts.cooling_reason or f"{facts.host} asked to be left alone"
-    template = "%(why)s; nobody visits it before then"
-    return WhyReason("host_cooling", template, {"why": why}, facts.cooling_until)
+    if facts.cooling_reason is None:
+        return WhyReason(
+            "host_cooling",
+            "%(host)s asked to be left alone; nobody visits it before then",
+            {"host": facts.host},
+            facts.cooling_until,
+        )
+    return WhyReason(
+        "host_cooling",
+        "%(why)s; nobody visits it before then",
+        {"why": facts.cooling_reason},
+        facts.cooling_until,
+    )
 
 
 def _delay(facts: Facts, now: datetime) -> WhyReason | None:
     if not facts.limits.min_delay_seconds or facts.host_next_at <= now:
         return None
     params = {"host": facts.host, "seconds": f"{facts.limits.min_delay_seconds:g}"}
-    template = "%(host)s is visited every %(seconds)s s at most"
-    return WhyReason("host_cooling", template, params, facts.host_next_at)
+    return WhyReason(
+        "host_cooling", "%(host)s is visited every %(seconds)s s at most", params, facts.host_next_at
+    )
 
 
 def _at_cap(facts: Facts) -> WhyReason | None:
@@ -132,17 +143,24 @@ def _at_cap(facts: Facts) -> WhyReason | None:
 
 def _no_bot(facts: Facts, now: datetime) -> WhyReason | None:
     if facts.bot_seen_at is None:
-        template = "no bot with the capability %(queue)s was ever seen"
-        return WhyReason("no_capable_bot", template, {"queue": facts.queue})
+        return WhyReason(
+            "no_capable_bot", "no bot with the capability %(queue)s was ever seen", {"queue": facts.queue}
+        )
     if facts.bot_seen_at > now - _BOT_IS_GONE:
         return None
     minutes = int((now - facts.bot_seen_at).total_seconds() // 60)
-    template = "no bot with the capability %(queue)s was seen for %(minutes)s min"
-    return WhyReason("no_capable_bot", template, {"queue": facts.queue, "minutes": minutes})
+    return WhyReason(
+        "no_capable_bot",
+        "no bot with the capability %(queue)s was seen for %(minutes)s min",
+        {"queue": facts.queue, "minutes": minutes},
+    )
 
 
 def _bots_at_cap(facts: Facts, now: datetime) -> WhyReason | None:
     if facts.bot_below_cap or facts.bot_seen_at is None or facts.bot_seen_at <= now - _BOT_IS_GONE:
         return None
-    template = "every bot with the capability %(queue)s holds its most of %(cap)s locked jobs"
-    return WhyReason("bot_at_cap", template, {"queue": facts.queue, "cap": facts.bot_cap})
+    return WhyReason(
+        "bot_at_cap",
+        "every bot with the capability %(queue)s holds its most of %(cap)s locked jobs",
+        {"queue": facts.queue, "cap": facts.bot_cap},
+    )

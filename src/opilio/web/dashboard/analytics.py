@@ -130,7 +130,7 @@ async def trends(request: PageRequest) -> Page:
         ("trends", asked.project_id, asked.wanted, bucket),
         lambda: request.opilio.analytics.trends(asked.project_id, asked.wanted, bucket=bucket),
     )
-    return Page("refused.html", "", rows=_flat(rows))
+    return Page(None, "", rows=_flat(rows))
 
 
 # ── what the address asks for ────────────────────────────────────────────────────────────────────

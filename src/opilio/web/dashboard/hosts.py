@@ -7,7 +7,7 @@ import msgspec
 from opilio.contracts.management import LimitsRequest
 from opilio.crawl.politeness import Limits
 from opilio.web.codec import named
-from opilio.web.dashboard.page import Page, PageRequest, Section, redirect
+from opilio.web.dashboard.page import MAX_PAGE, Page, PageRequest, Section, redirect
 
 HOSTS = Section()
 _SIZE = 50
@@ -21,7 +21,7 @@ async def list_hosts(request: PageRequest) -> Page:
     shown = rows[:_SIZE]
     values = {
         "rows": shown,
-        "more": len(rows) > _SIZE,
+        "more": len(rows) > _SIZE and number < MAX_PAGE,
         "number": number,
         "rates": await figures.error_rates([row["host"] for row in shown]),
         "fleet": request.opilio.settings.fleet_limits,

@@ -46,7 +46,7 @@ async def _moves(request: PageRequest, now: datetime) -> list[Any]:
 async def series(request: PageRequest) -> Page:
     """The charts' data; as a page, the overview itself."""
     rows = await request.opilio.figures.series(_span(request))
-    return Page("refused.html", "", rows=rows)
+    return Page(None, "", rows=rows)
 
 
 def _span(request: PageRequest) -> str:

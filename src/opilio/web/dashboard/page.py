@@ -18,7 +18,7 @@ from litestar.response import Redirect
 from opilio import audit
 from opilio.access.identity import SCOPES, Operator
 from opilio.contracts.envelope import STATUS_OF
-from opilio.errors import Refused, Unavailable
+from opilio.errors import Invalid, Refused, Unavailable
 from opilio.insights.dashboard import Watched
 from opilio.runtime.bootstrap import Opilio
 from opilio.runtime.instance_file import DEMO_NOTE
@@ -39,6 +39,9 @@ _UNAVAILABLE = (
     asyncpg.CannotConnectNowError,
     Unavailable,
 )
+
+
+MAX_PAGE = 10_000  # the last page that a list shows; filters lead further
 
 
 @dataclass(slots=True)
@@ -71,7 +74,7 @@ class PageRequest:
 
     def page_number(self) -> int:
         text = self.query("page") or "1"
-        return min(max(int(text), 1), 200) if text.isascii() and text.isdigit() and len(text) < 6 else 1
+        return min(max(int(text), 1), MAX_PAGE) if text.isascii() and text.isdigit() and len(text) < 6 else 1
 
     def field(self, name: str) -> str | None:
         """A field of the form; None if it is missing or empty."""
@@ -79,7 +82,10 @@ class PageRequest:
 
     def name(self, parameter: str = "id") -> str:
         """A parameter of the path, without a data format behind it."""
-        return split_format(str(self.http.path_params[parameter]))[0]
+        name = split_format(str(self.http.path_params[parameter]))[0]
+        if "\x00" in name:
+            raise Invalid(parameter, "contains the character U+0000")
+        return name
 
     def id(self, parameter: str = "id") -> UUID:
         return uuid_of(self.name(parameter))
@@ -136,9 +142,9 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a view returns: a template with its values, and the same as data for `.json` and `.csv`."""
+    """What a view returns: a template with its values, and the same as data; without a template, data alone."""
 
-    template: str
+    template: str | None
     title: str
     values: Mapping[str, Any] = field(default_factory=dict)
     data: Any = None
@@ -216,13 +222,14 @@ async def _respond(http: AnyRequest, need: str, view: View, max_bytes: int) -> R
         return _show_unavailable(locale, error)
     if isinstance(result, Response):
         return result
-    if data_format:
-        return as_data(result.data, result.rows, data_format)
+    if data_format or result.template is None:
+        return as_data(result.data, result.rows, data_format or "json")
     return _html(request, result)
 
 
 def _html(request: PageRequest, page: Page) -> Response[Any]:
     flash = unquote(request.http.cookies.get(FLASH, ""))
+    assert page.template is not None
     response = render(page.template, request, page, flash=flash)
     for name in (FLASH, SHOW_ONCE):
         if name in request.http.cookies:

@@ -8,7 +8,7 @@ from opilio.crawl.priority import QUEUES, History, Score, score
 from opilio.errors import NotFound
 from opilio.insights.dashboard import PolicyFilter
 from opilio.web.dashboard.commands import as_commands
-from opilio.web.dashboard.page import Page, PageRequest, Section, redirect
+from opilio.web.dashboard.page import MAX_PAGE, Page, PageRequest, Section, redirect
 
 POLICIES = Section()
 SORTS = ("newest", "next", "priority", "failures", "url")
@@ -48,7 +48,7 @@ async def list_policies(request: PageRequest) -> Page:
         gettext("Policies"),
         {
             "rows": shown,
-            "more": len(rows) > _SIZE,
+            "more": len(rows) > _SIZE and number < MAX_PAGE,
             "number": number,
             "saved": await request.opilio.views.all("policies"),
             "system": [
@@ -111,7 +111,7 @@ def _numbers(fields: list[str], last: Any) -> list[str]:
 async def values(request: PageRequest) -> Page:
     """The history of one value, for its chart."""
     rows = await request.opilio.figures.values(request.id(), request.query("field") or "price")
-    return Page("refused.html", "", rows=[row for row in rows if _is_plain(row["value"])])
+    return Page(None, "", rows=[row for row in rows if _is_plain(row["value"])])
 
 
 @POLICIES.page("/policies/{id:str}/history")
@@ -123,7 +123,7 @@ async def price_history(request: PageRequest) -> Page:
         "stock": await request.opilio.prices.stock(request.id()),
         "failures": await request.opilio.prices.failures(request.id()),
     }
-    return Page("refused.html", "", data=data, rows=data["prices"])
+    return Page(None, "", data=data, rows=data["prices"])
 
 
 def _is_plain(value: Any) -> bool:

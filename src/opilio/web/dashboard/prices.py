@@ -5,7 +5,7 @@ from datetime import timedelta
 from opilio.errors import Invalid
 from opilio.insights.prices import MAX_COMPARED, PriceFilter
 from opilio.web.dashboard.forms import uuid_of
-from opilio.web.dashboard.page import Page, PageRequest, Section
+from opilio.web.dashboard.page import MAX_PAGE, Page, PageRequest, Section
 
 PRICES = Section()
 SPANS = {"24h": timedelta(hours=24), "7d": timedelta(days=7), "30d": timedelta(days=30)}
@@ -47,7 +47,7 @@ async def price_changes(request: PageRequest) -> Page:
     shown = rows[:_SIZE]
     values = {
         "rows": shown,
-        "more": len(rows) > _SIZE,
+        "more": len(rows) > _SIZE and number < MAX_PAGE,
         "number": number,
         "span": span,
         "spans": list(SPANS),

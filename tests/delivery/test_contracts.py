@@ -64,7 +64,7 @@ def test_the_asyncapi_document_has_the_shape_of_version_3():
     for server in found["servers"].values():
         assert {"host", "protocol"} <= server.keys()
     for channel in found["channels"].values():
-        assert channel.keys() <= {"address", "title", "description", "messages", "bindings"}
+        assert channel.keys() <= {"address", "parameters", "title", "description", "messages", "bindings"}
         assert channel["messages"]
         assert channel["bindings"]["amqp"]["is"] in ("queue", "routingKey")
     for operation in found["operations"].values():

@@ -14,7 +14,10 @@ def asyncapi(json: Json = False) -> None:
 
     import msgspec
 
+    from opilio.cli.context import settings
     from opilio.delivery.asyncapi import document
 
     del json  # it is JSON either way
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(document()), indent=2).decode() + "\n")
+    sys.stdout.write(
+        msgspec.json.format(msgspec.json.encode(document(settings().topology)), indent=2).decode() + "\n"
+    )

@@ -112,8 +112,8 @@ def _bound_channels(wiring: Topology) -> Json:
     """What is published to an exchange and ends in a queue of ours."""
     described = {exchange.name: exchange.description for exchange in wiring.exchanges}
     return {
-        f"{binding.exchange}/{binding.pattern}": {
-            "address": binding.pattern,
+        f"{binding.exchange}/{_address(binding.pattern)['address']}": {
+            **_address(binding.pattern),
             "title": f"{binding.exchange}: {binding.pattern}",
             "description": f"{described.get(binding.exchange, '')} Goes to the queue {queue.name}.",
             "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in _message_names(binding)},
@@ -122,6 +122,20 @@ def _bound_channels(wiring: Topology) -> Json:
         for queue in wiring.queues
         for binding in queue.bindings
     }
+
+
+def _address(pattern: str) -> Json:
+    """A routing pattern with its wildcards as parameters, as AsyncAPI writes addresses."""
+    meanings = {"*": "One word of the routing key.", "#": "Any number of words of the routing key."}
+    parameters: Json = {}
+    words = []
+    for word in pattern.split("."):
+        if word in meanings:
+            name = f"word{len(parameters) + 1}" if word == "*" else "words"
+            parameters[name] = {"description": meanings[word]}
+            word = f"{{{name}}}"  # noqa: PLW2901
+        words.append(word)
+    return {"address": ".".join(words)} | ({"parameters": parameters} if parameters else {})
 
 
 def _queue_channels(wiring: Topology) -> Json:

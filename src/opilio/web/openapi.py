@@ -11,10 +11,12 @@ import msgspec
 import opilio
 from opilio.contracts.envelope import STATUS_OF, Failure
 from opilio.web.routes import Endpoint, NoQuery
+from opilio.web.schema_fixes import complete
 
 _REF = "#/components/schemas/{name}"
 _PARAM = re.compile(r"\{(\w+):\w+\}")
 _UUIDS = {"id"}
+_BYTES = "application/octet-stream"
 
 
 @lru_cache(maxsize=1)
@@ -25,6 +27,10 @@ def document() -> dict[str, Any]:
     every = endpoints()
     types = _types(every)
     _, components = msgspec.json.schema_components(types, ref_template=_REF)
+    bodies = [
+        body for endpoint in every if (body := endpoint.documented_body or endpoint.body) not in (None, bytes)
+    ]
+    components = complete(components, [t for t in types if t not in bodies], bodies)
     paths: dict[str, Any] = {}
     for endpoint in every:
         path = paths.setdefault(_PARAM.sub(r"{\1}", endpoint.path), {})
@@ -38,6 +44,7 @@ def document() -> dict[str, Any]:
             "hosts and bots. Every answer is `{success, data}` or `{success, error: {code, message, details?}}`.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
+        "servers": [{"url": "/", "description": "The server that serves this document."}],
         "paths": dict(sorted(paths.items())),
         "components": {
             "schemas": dict(sorted(components.items())),
@@ -94,7 +101,10 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
 
 def _content(endpoint: Endpoint) -> dict[str, Any]:
     if endpoint.media_types:
-        return {kind: {"schema": {"type": "string"}} for kind in endpoint.media_types}
+        return {
+            kind: {"schema": {"type": "string", "format": "binary"} if kind == _BYTES else {"type": "string"}}
+            for kind in endpoint.media_types
+        }
     return {"application/json": {"schema": _schema(endpoint.documented_body or endpoint.body)}}
 
 

@@ -70,7 +70,7 @@ async def list_policies(call: Call) -> Any:
     answer=ImportAnswer,
     errors=("unsupported_media_type",),
     tag="policies",
-    media_types=("text/csv", "application/x-ndjson", "application/xml"),
+    media_types=("text/csv", "application/x-ndjson", "application/xml", "application/octet-stream"),
     body_factor=4,
 )
 async def import_policies(call: Call) -> Any:
@@ -86,11 +86,15 @@ async def import_policies(call: Call) -> Any:
 
 def _readings(content_type: str, body: bytes) -> Iterator[Reading]:
     kind = content_type.partition(";")[0].strip().lower()
+    if kind == "application/octet-stream":  # what generated clients send: told by its first sign
+        kind = {b"<": "application/xml", b"{": "application/x-ndjson"}.get(
+            body.removeprefix(b"\xef\xbb\xbf").lstrip()[:1], "text/csv"
+        )
     if kind in ("application/xml", "text/xml"):
         return read_sitemap(body)
     readers = {"text/csv": read_csv, "application/x-ndjson": read_jsonl, "application/jsonl": read_jsonl}
     if kind not in readers:
-        wanted = "text/csv, application/x-ndjson or application/xml (a sitemap)"
+        wanted = "text/csv, application/x-ndjson, application/xml (a sitemap) or application/octet-stream"
         raise Refused(
             "unsupported_media_type",
             "send %(wanted)s; this is %(kind)s",

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from opilio.net.mask_url import mask_url
-from opilio.runtime.settings import SETTINGS_FILE, Settings, read_settings_file
+from opilio.runtime.settings import Settings
+from opilio.runtime.settings_checks import SETTINGS_FILE, read_settings_file
 
 _PREFIX = "OPILIO_"
 

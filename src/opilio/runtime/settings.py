@@ -1,10 +1,7 @@
 """Settings from the environment (`OPILIO_…`), then `opilio.toml`, then defaults; all errors are reported at once."""
 
-import difflib
 import os
 import re
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -25,23 +22,18 @@ from opilio.collector.result import RETRYABLE_CODES
 from opilio.contracts.topology import INBOUND, LIFECYCLE, RESULTS, Topology, topology
 from opilio.crawl.adaptive.budget import Budgets
 from opilio.crawl.politeness import Limits
-from opilio.crawl.priority import Bands, Rules
+from opilio.crawl.priority import Rules
 from opilio.crawl.retention import Keep
 from opilio.errors import OpilioError
 from opilio.net.allowed_addresses import AllowList, parse_allow
 from opilio.net.mask_url import mask_url
-
-SETTINGS_FILE = "opilio.toml"
-# Variables with the prefix that are not settings of the server: of bots, of benchmarks, and between our own processes.
-_OTHER_VARIABLES = (
-    "OPILIO_BOT_",
-    "OPILIO_BENCH_",
-    "OPILIO_KEY",
-    "OPILIO_PARENT_PID",
-    "OPILIO_RETRY_BACKOFF_SECONDS__",
-    "OPILIO_SERVER",
-    "OPILIO_SHARED_PORT",
-    "OPILIO_TEST_",
+from opilio.runtime.settings_checks import (
+    SCHEMES,
+    SETTINGS_FILE,
+    backoff_by_platform,
+    parse_rules,
+    read_settings_file,
+    unknown_names,
 )
 
 
@@ -260,14 +252,14 @@ class Settings(BaseSettings):
     @field_validator("amqp_url", "redis_url", "blobs_url")
     @classmethod
     def _has_scheme(cls, value: str | None, info: ValidationInfo) -> str | None:
-        schemes = _SCHEMES[str(info.field_name)]
+        schemes = SCHEMES[str(info.field_name)]
         if value is not None and not value.startswith(schemes):
             raise ValueError(f"must begin with {' or '.join(schemes)}")
         return value
 
     @model_validator(mode="after")
     def _platform_backoffs_are_numbers(self) -> "Settings":
-        _backoff_by_platform(os.environ)
+        backoff_by_platform(os.environ)
         return self
 
     @field_validator("public_url")
@@ -291,8 +283,8 @@ class Settings(BaseSettings):
 
     @field_validator("rules")
     @classmethod
-    def _are_rules(cls, value: dict[str, dict[str, list[float]]]) -> dict[str, dict[str, list[float]]]:
-        _rules(value)
+    def _areparse_rules(cls, value: dict[str, dict[str, list[float]]]) -> dict[str, dict[str, list[float]]]:
+        parse_rules(value)
         return value
 
     @classmethod
@@ -320,7 +312,7 @@ class Settings(BaseSettings):
 
     @property
     def rule_table(self) -> Rules:
-        return _rules(self.rules)
+        return parse_rules(self.rules)
 
     @property
     def retention(self) -> Keep:
@@ -363,7 +355,7 @@ class Settings(BaseSettings):
             backoff_by_platform={
                 platform: timedelta(seconds=seconds)
                 for platform, seconds in (
-                    self.retry_backoff_seconds_by_platform | _backoff_by_platform(os.environ)
+                    self.retry_backoff_seconds_by_platform | backoff_by_platform(os.environ)
                 ).items()
             },
             tasks_in_flight=self.tasks_in_flight,
@@ -380,40 +372,9 @@ class Settings(BaseSettings):
         return self.blobs_url or f"file://{(self.data_dir / 'blobs').absolute()}"
 
 
-_SCHEMES = {
-    "amqp_url": ("amqp://", "amqps://"),
-    "redis_url": ("redis://", "rediss://", "unix://"),
-    "blobs_url": ("s3://", "file:///", "memory://"),
-}
-
-
-def _rules(table: dict[str, dict[str, list[float]]]) -> Rules:
-    unknown = table.keys() - set(Rules.__dataclass_fields__)
-    if unknown:
-        raise ValueError(f"unknown rules {sorted(unknown)}; known are {sorted(Rules.__dataclass_fields__)}")
-    given = {
-        name: Bands(tuple(row.get("bands", ())), tuple(int(p) for p in row.get("points", ())))
-        for name, row in table.items()
-    }
-    return Rules(**given)
-
-
-def _backoff_by_platform(environment: Mapping[str, str]) -> dict[str, float]:
-    """`OPILIO_RETRY_BACKOFF_SECONDS__TIKTOK=60`."""
-    prefix = "OPILIO_RETRY_BACKOFF_SECONDS__"
-    found: dict[str, float] = {}
-    for name, value in environment.items():
-        if name.startswith(prefix):
-            try:
-                found[name.removeprefix(prefix).lower()] = float(value)
-            except ValueError:
-                raise ValueError(f"{name} must be a number of seconds") from None
-    return found
-
-
 def load_settings(**overrides: Any) -> Settings:
     """The settings; raises one error that lists everything that is wrong."""
-    faults = [*unknown_names(os.environ, read_settings_file())]
+    faults = [*unknown_names(os.environ, read_settings_file(), list(Settings.model_fields))]
     try:
         settings = Settings(**{key: value for key, value in overrides.items() if value is not None})
     except ValidationError as error:
@@ -431,29 +392,3 @@ def load_settings(**overrides: Any) -> Settings:
 def _reason(fault: Any) -> str:
     text = str(fault["msg"]).removeprefix("Value error, ")
     return text[0].lower() + text[1:]
-
-
-def read_settings_file() -> Mapping[str, Any]:
-    path = Path(SETTINGS_FILE)
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise OpilioError(f"{path.absolute()} cannot be read: {error}.") from None
-
-
-def unknown_names(environment: Mapping[str, str], file: Mapping[str, Any]) -> Iterator[str]:
-    """What looks like a setting and is none, with the setting that was probably meant."""
-    known = [f"OPILIO_{name.upper()}" for name in Settings.model_fields]
-    for name in sorted(environment):
-        upper = name.upper()
-        if upper.startswith("OPILIO_") and upper not in known and not upper.startswith(_OTHER_VARIABLES):
-            yield f"{name} is not a setting{_meant(upper, known)}"
-    fields = list(Settings.model_fields)
-    for name in sorted(file):
-        if name not in fields:
-            yield f"{name} in {SETTINGS_FILE} is not a setting{_meant(name, fields)}"
-
-
-def _meant(name: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
-    return f"; did you mean {close[0]}?" if close else ""

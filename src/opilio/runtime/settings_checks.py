@@ -1,0 +1,79 @@
+"""Checks of settings that need no `Settings`: the file, unknown names, and values with a form of their own."""
+
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from opilio.crawl.priority import Bands, Rules
+from opilio.errors import OpilioError
+
+SETTINGS_FILE = "opilio.toml"
+# Variables with the prefix that are not settings of the server: of bots, of benchmarks, and between our own processes.
+_OTHER_VARIABLES = (
+    "OPILIO_BOT_",
+    "OPILIO_BENCH_",
+    "OPILIO_KEY",
+    "OPILIO_PARENT_PID",
+    "OPILIO_RETRY_BACKOFF_SECONDS__",
+    "OPILIO_SERVER",
+    "OPILIO_SHARED_PORT",
+    "OPILIO_TEST_",
+)
+SCHEMES = {
+    "amqp_url": ("amqp://", "amqps://"),
+    "redis_url": ("redis://", "rediss://", "unix://"),
+    "blobs_url": ("s3://", "file:///", "memory://"),
+}
+
+
+def parse_rules(table: dict[str, dict[str, list[float]]]) -> Rules:
+    unknown = table.keys() - set(Rules.__dataclass_fields__)
+    if unknown:
+        raise ValueError(f"unknown rules {sorted(unknown)}; known are {sorted(Rules.__dataclass_fields__)}")
+    given = {
+        name: Bands(tuple(row.get("bands", ())), tuple(int(p) for p in row.get("points", ())))
+        for name, row in table.items()
+    }
+    return Rules(**given)
+
+
+def backoff_by_platform(environment: Mapping[str, str]) -> dict[str, float]:
+    """`OPILIO_RETRY_BACKOFF_SECONDS__TIKTOK=60`."""
+    prefix = "OPILIO_RETRY_BACKOFF_SECONDS__"
+    found: dict[str, float] = {}
+    for name, value in environment.items():
+        if name.startswith(prefix):
+            try:
+                found[name.removeprefix(prefix).lower()] = float(value)
+            except ValueError:
+                raise ValueError(f"{name} must be a number of seconds") from None
+    return found
+
+
+def read_settings_file() -> Mapping[str, Any]:
+    path = Path(SETTINGS_FILE)
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise OpilioError(f"{path.absolute()} cannot be read: {error}.") from None
+
+
+def unknown_names(
+    environment: Mapping[str, str], file: Mapping[str, Any], fields: Sequence[str]
+) -> Iterator[str]:
+    """What looks like a setting and is none, with the setting that was probably meant."""
+    known = [f"OPILIO_{name.upper()}" for name in fields]
+    for name in sorted(environment):
+        upper = name.upper()
+        if upper.startswith("OPILIO_") and upper not in known and not upper.startswith(_OTHER_VARIABLES):
+            yield f"{name} is not a setting{_meant(upper, known)}"
+    for name in sorted(file):
+        if name not in fields:
+            yield f"{name} in {SETTINGS_FILE} is not a setting{_meant(name, fields)}"
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    return f"; did you mean {close[0]}?" if close else ""

@@ -22,6 +22,9 @@ from opilio.contracts.management import (
     TimelineRow,
 )
 from opilio.contracts.policies import Policy, PolicyInput
+from opilio.crawl.adaptive.change_rate import posterior
+from opilio.crawl.adaptive.forecast import describe
+from opilio.crawl.adaptive.reschedule import learnt_of, prior_of, terms_of
 from opilio.crawl.politeness import Limits
 from opilio.crawl.priority import Rules
 from opilio.crawl.pull import BOT_CAP
@@ -43,6 +46,13 @@ class LastHour:
     jobs: dict[str, int]
     success_rate: float | None
     retry_rate: float | None
+
+
+def _adaptive(row: Row) -> str | None:
+    if row["pool"] is None or row["interval_days"] is None:
+        return None
+    rate = posterior(learnt_of(row).evidence, prior_of(row))
+    return describe(rate, row["interval_days"], terms_of(row).longest)
 
 
 class CrawlInsights:
@@ -117,6 +127,8 @@ class CrawlInsights:
             max_retries=row["max_retries"] or 0,
             locked_by=row["locked_by"],
             locked_until=row["locked_until"],
+            adaptive=_adaptive(row),
+            budget_per_day=row["budget_per_day"] if row["waits_in_pool"] is not None else None,
         )
 
     async def history(

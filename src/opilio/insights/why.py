@@ -34,6 +34,10 @@ class Facts:
     max_retries: int
     locked_by: str | None
     locked_until: datetime | None
+    adaptive: str | None = None
+    """Why an adaptive policy has the interval that it has."""
+    budget_per_day: float | None = None
+    """The budget that its next job waits for, if it waits for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,7 @@ def explain(facts: Facts, now: datetime) -> Explanation:
         _disabled(facts),
         _waiting_retry(facts, now),
         _not_due(facts, now),
+        _over_budget(facts, now),
         _cooling(facts, now),
         _delay(facts, now),
         _at_cap(facts),
@@ -103,7 +108,17 @@ def _not_due(facts: Facts, now: datetime) -> WhyReason | None:
     if facts.active or facts.next_run_at <= now:
         return None
     at = f"{facts.next_run_at:%Y-%m-%d %H:%M:%S}"
+    if facts.adaptive:
+        template = "it is due at %(at)s UTC: it %(why)s"
+        return WhyReason("not_due", template, {"at": at, "why": facts.adaptive}, facts.next_run_at)
     return WhyReason("not_due", "it is due at %(at)s UTC", {"at": at}, facts.next_run_at)
+
+
+def _over_budget(facts: Facts, now: datetime) -> WhyReason | None:
+    if facts.active or facts.budget_per_day is None or facts.next_run_at > now or not facts.enabled:
+        return None
+    template = "it is due, and waits for its turn within the budget of %(budget)s crawls a day"
+    return WhyReason("over_budget", template, {"budget": f"{facts.budget_per_day:.0f}"})
 
 
 def _cooling(facts: Facts, now: datetime) -> WhyReason | None:

@@ -38,6 +38,7 @@ from opilio.insights.crawl import CrawlInsights
 from opilio.insights.dashboard import Figures, SavedViews
 from opilio.insights.prices import Prices
 from opilio.insights.projects import ProjectInsights
+from opilio.insights.recrawl import RecrawlInsights
 from opilio.net.mask_url import mask_url
 from opilio.runtime.private_files import private_directory
 from opilio.runtime.readiness import Readiness
@@ -69,6 +70,7 @@ class Opilio:
     operator_actions: OperatorActions
     retention: Retention
     insights: CrawlInsights
+    recrawl: RecrawlInsights
     webhooks: Webhooks
     events: Events
     dead_letters: DeadLetters
@@ -144,6 +146,7 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
         lock_expiry=expiry,
         operator_actions=OperatorActions(database, expiry, rules=rules, clock=clock),
         retention=Retention(database, pages, settings.retention),
+        recrawl=RecrawlInsights(database, settings.budgets),
         insights=CrawlInsights(database, rules=rules, fleet=fleet, bot_cap=settings.bot_max_locked),
         webhooks=Webhooks(database, allow=settings.webhook_allow, clock=clock),
         events=Events(database),

@@ -138,7 +138,10 @@ order by b.bot_id limit :most::int;
 -- All that decides whether a policy is crawled now.
 select s.enabled, s.next_run_at, p.deleted_at, p.job_queue, h.name as host, h.max_concurrent, h.min_delay_seconds, h.next_at,
        h.cooling_until, h.cooling_reason, j.job_id, j.place, j.queue, nullif(j.run_at, 'infinity') as run_at, j.retry_count, j.max_retries, j.locked_by,
-       j.locked_until,
+       j.locked_until, p.pool, p.frequency_hours, p.priority as importance, p.hot, p.min_interval_hours, p.max_interval_hours,
+       s.rate_shape, s.rate_days, s.daily_hours, s.interval_days, greatest(b.price, h.crawl_price) as price,
+       coalesce(h.prior_shape, b.prior_shape) as prior_shape, coalesce(h.prior_days, b.prior_days) as prior_days, b.longest_days,
+       (select d.pool from policy_due d where d.policy_id = p.policy_id) as waits_in_pool, b.budget_per_day,
        (select count(*) from job_active x
         where x.queue = any('{http,js,special}') and x.host_id = p.host_id and x.place = 'locked')::int as held,
        (select max(b.last_seen_at) from bot b where coalesce(j.queue, p.job_queue) = any(b.capabilities)) as bot_seen_at,
@@ -151,6 +154,7 @@ from policy p
 join policy_state s on s.policy_id = p.policy_id
 join host h on h.host_id = p.host_id
 left join job_active j on j.policy_id = p.policy_id
+left join crawl_pool b on b.pool = p.pool
 where p.policy_id = :policy_id::uuid;
 
 -- name: size_of_active

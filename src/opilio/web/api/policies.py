@@ -14,6 +14,7 @@ from opilio.crawl.export_policies import write_csv, write_jsonl
 from opilio.crawl.import_policies import Reading, import_rows, read_csv, read_jsonl, read_sitemap
 from opilio.errors import Invalid, NotFound, Refused
 from opilio.insights.crawl import CrawlInsights
+from opilio.insights.recrawl import LearntSchedule, Pool
 from opilio.web.api.shared import LONGEST_TEXT, ListQuery, host_name
 from opilio.web.routes import Call, Registry
 
@@ -203,6 +204,31 @@ async def run_policy(call: Call) -> Any:
 )
 async def policy_why(call: Call) -> Any:
     return (await call.opilio.insights.policy_why(call.uuid())).as_answer()
+
+
+@POLICIES.add(
+    "GET",
+    "/api/v1/policies/{id:str}/recrawl",
+    "read",
+    "What an adaptive policy has learnt; null for a fixed one",
+    answer=LearntSchedule | None,
+    errors=("not_found",),
+    tag="policies",
+)
+async def policy_recrawl(call: Call) -> Any:
+    return await call.opilio.recrawl.policy(call.uuid())
+
+
+@POLICIES.add(
+    "GET",
+    "/api/v1/recrawl",
+    "read",
+    "Budgets of adaptive policies: use, freshness, crawls saved",
+    answer=list[Pool],
+    tag="policies",
+)
+async def recrawl_pools(call: Call) -> Any:
+    return await call.opilio.recrawl.pools()
 
 
 @POLICIES.add(

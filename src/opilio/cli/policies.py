@@ -8,6 +8,7 @@ from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, BinaryIO
+from uuid import UUID
 
 import typer
 
@@ -22,7 +23,17 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="What is crawled, and how often.")
 
 Duration = Annotated[timedelta | None, typer.Option(parser=option_types.duration, metavar="DURATION")]
-_COLUMNS = ("id", "url", "enabled", "frequency_hours", "priority", "queue", "next_run_at", "failure_count")
+_COLUMNS = (
+    "id",
+    "url",
+    "enabled",
+    "schedule",
+    "frequency_hours",
+    "priority",
+    "queue",
+    "next_run_at",
+    "failure_count",
+)
 _MOST_TOLD = 20
 
 
@@ -30,6 +41,11 @@ class Queue(StrEnum):
     HTTP = "http"
     JS = "js"
     SPECIAL = "special"
+
+
+class Schedule(StrEnum):
+    FIXED = "fixed"
+    ADAPTIVE = "adaptive"
 
 
 class Source(StrEnum):
@@ -55,6 +71,11 @@ def add(
     retry_backoff: Duration = "5m",  # type: ignore[assignment]
     timeout: Duration = "10m",  # type: ignore[assignment]
     queue: Annotated[Queue | None, typer.Option(help="The rule engine chooses without it.")] = None,
+    schedule: Annotated[
+        Schedule, typer.Option(help="fixed: every DURATION; adaptive: when a crawl is worth it.")
+    ] = Schedule.FIXED,
+    min_interval: Duration = None,
+    max_interval: Duration = None,
     hot: Annotated[bool, typer.Option("--hot", help="A business signal: crawl it sooner.")] = False,
     label: Annotated[list[str] | None, typer.Option(help="key=value; may stand several times.")] = None,
     config: Annotated[str, typer.Option(metavar="JSON", help="crawl_config for the bot.")] = "{}",
@@ -80,6 +101,9 @@ def add(
         rule_set=option_types.json_object(rules),
         hot=hot,
         labels=dict(option_types.label(text) for text in label or []),
+        schedule=schedule.value,
+        min_interval_hours=option_types.hours(min_interval) if min_interval else None,
+        max_interval_hours=option_types.hours(max_interval) if max_interval else None,
     )
     policy = run_async(_add(wanted))
     show(policy, json, lambda: print(policy.id))
@@ -117,6 +141,37 @@ async def _list(
         return await opilio.insights.policies(
             enabled=enabled, host=host, q=q, label=label, limit=limit, cursor=cursor
         )
+
+
+@app.command("schedule")
+def schedule_(
+    schedule: Annotated[Schedule, typer.Argument(help="adaptive or fixed.")],
+    policy_ids: Annotated[list[UUID] | None, typer.Argument(help="Policies to switch.")] = None,
+    host: Annotated[str | None, typer.Option(help="All policies of this host.")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="All policies.")] = False,
+    json: Json = False,
+) -> None:
+    """Switches policies to the adaptive schedule or back; `opilio recrawl plan` shows first what would change."""
+    if sum((bool(policy_ids), bool(host), all_)) != 1:
+        raise typer.BadParameter("name policies, or --host, or --all")
+    switched = run_async(_switch(schedule.value, policy_ids, host))
+    show({"switched": switched}, json, lambda: print(f"{switched} policies are {schedule.value}"))
+
+
+async def _switch(schedule: Any, policy_ids: list[UUID] | None, host: str | None) -> int:
+    async with open_opilio_for_cli() as opilio:
+        if policy_ids:
+            await opilio.policies.set_schedule(policy_ids, schedule, actor())
+            return len(policy_ids)
+        switched, cursor = 0, None
+        while True:
+            page = await opilio.insights.policies(host=host, limit=500, cursor=cursor)
+            ids = [policy.id for policy in page.items]
+            if ids:
+                await opilio.policies.set_schedule(ids, schedule, actor())
+            switched, cursor = switched + len(ids), page.next_cursor
+            if cursor is None:
+                return switched
 
 
 # ── import ───────────────────────────────────────────────────────────────────────────────────────

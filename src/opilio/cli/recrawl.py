@@ -1,18 +1,20 @@
-"""`opilio recrawl`: the adaptive schedule tried on a history of changes."""
+"""`opilio recrawl`: the adaptive schedule: what it does, would do, and would have done."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from opilio.cli.output import Json, note, print_json, print_table
+from opilio.cli.context import open_opilio_for_cli, run_async
+from opilio.cli.output import Json, note, print_json, print_table, show
 
-app = typer.Typer(no_args_is_help=True, help="The adaptive schedule: replay a history before you rely on it.")
+if TYPE_CHECKING:
+    from opilio.crawl.adaptive.forecast import Forecast, PageForecast
+    from opilio.insights.recrawl import Pool
 
-
-@app.callback()
-def _group() -> None:
-    """Keeps `simulate` a command of its own while it is the only one."""
+app = typer.Typer(
+    no_args_is_help=True, help="The adaptive schedule: what it does, would do, and would have done."
+)
 
 
 @app.command()
@@ -71,3 +73,80 @@ def simulate(
             for name, score in scores.items()
         ],
     )
+
+
+@app.command()
+def plan(
+    host: Annotated[str | None, typer.Option(help="Only policies of this host.")] = None,
+    budget: Annotated[
+        float | None, typer.Option(min=0.001, help="Crawls a day; default: what the frequencies cost today.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what switching fixed policies to adaptive would change, from their own history; nothing is changed."""
+
+    async def work() -> "Forecast | None":
+        async with open_opilio_for_cli() as opilio:
+            return await opilio.recrawl.plan(host=host, budget=budget)
+
+    found = run_async(work())
+    if found is None and not as_json:
+        note("no fixed policy was visited twice yet; there is nothing to learn from")
+        return
+    show(found, as_json, lambda: _print_plan(found))
+
+
+def _print_plan(found: "Forecast | None") -> None:
+    assert found is not None
+    print(f"{found.pages:,} policies, {found.crawls_per_day:,.1f} crawls a day")
+    _print_gain(found)
+    _print_pages("crawled less", found.less)
+    _print_pages("crawled more", found.more)
+
+
+def _print_gain(found: "Forecast") -> None:
+    print(
+        f"expected freshness {found.freshness_fixed:.1%} fixed, {found.freshness_adaptive:.1%} adaptive; "
+        f"a fixed schedule needs {found.crawls_saved_per_day:,.0f} more crawls a day for that"
+    )
+
+
+def _print_pages(title: str, pages: "list[PageForecast]") -> None:
+    if pages:
+        print_table(
+            (title, "every … days", "adaptive", "why"),
+            [(page.url, f"{page.base_days:.3g}", f"{page.adaptive_days:.3g}", page.why) for page in pages],
+        )
+
+
+@app.command()
+def status(as_json: Json = False) -> None:
+    """Show the budgets of adaptive policies: use, price, expected freshness, crawls saved."""
+
+    async def work() -> "list[Pool]":
+        async with open_opilio_for_cli() as opilio:
+            return await opilio.recrawl.pools()
+
+    pools = run_async(work())
+    show(pools, as_json, lambda: _print_pools(pools))
+
+
+def _print_pools(pools: "list[Pool]") -> None:
+    print_table(
+        ("pool", "policies", "budget a day", "demand a day", "price", "not worth it"),
+        [
+            (
+                pool.pool or "(fleet)",
+                pool.pages,
+                "-" if pool.budget_per_day is None else f"{pool.budget_per_day:,.1f}",
+                f"{pool.demand_per_day:,.1f}",
+                "-" if pool.price is None else f"{pool.price:.4g}",
+                pool.not_worth_it,
+            )
+            for pool in pools
+        ],
+        "no adaptive policies",
+    )
+    for pool in pools:
+        if pool.forecast:
+            _print_gain(pool.forecast)

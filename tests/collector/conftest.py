@@ -10,7 +10,7 @@ from opilio.collector.state.postgres import PostgresState
 from opilio.collector.state.protocol import StateStore
 from opilio.collector.state.redis import RedisState
 from tests.collector.world import World, clean_redis, running
-from tests.components.fixtures import rabbitmq, rabbitmq_url, redis_server, redis_url, s3  # noqa: F401
+from tests.components.fixtures import own_rabbitmq, rabbitmq, rabbitmq_url, redis_server, redis_url, s3  # noqa: F401
 
 
 @pytest.fixture(autouse=True, scope="session")

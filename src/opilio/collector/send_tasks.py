@@ -51,6 +51,8 @@ class Sender:
         )
         if not rows:
             return [], []
+        # In the order of `start_deadlines`, which infers from it what has left the queue.
+        rows.sort(key=lambda row: (row["send_at"], row["created_at"], row["job_id"]))
         outcomes = await self._bus.publish_many([self._message(row) for row in rows])
         sent = [row for row, failure in zip(rows, outcomes, strict=True) if failure is None]
         unroutable = [row for row, failure in zip(rows, outcomes, strict=True) if failure is not None]

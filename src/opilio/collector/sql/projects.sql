@@ -30,7 +30,7 @@ select pg_try_advisory_xact_lock(hashtext('opilio.collector.send_tasks'));
 -- Unsent tasks, of each platform no more than may be in flight beside those that are.
 select c.* from unnest(:platforms::text[]) p(platform)
 cross join lateral (
-  select t.platform, t.job_id, t.project_id, t.body::text as body, t.attempt, t.trace_id,
+  select t.platform, t.job_id, t.project_id, t.body::text as body, t.attempt, t.trace_id, t.send_at, t.created_at,
          greatest(extract(epoch from t.ready_at - now()), 0)::double precision as wait
   from task t
   where t.state = 'open' and t.sent_at is null and t.send_at <= now() and t.platform = p.platform
@@ -53,12 +53,15 @@ from task where state = 'open' and sent_at is not null and deadline is null and 
 -- name: start_deadlines
 -- These tasks have left their queue: it was empty, or a task that was queued behind them was answered.
 with answered as (
-  select max(greatest(t.sent_at, t.ready_at)) as at from task t
+  select greatest(t.sent_at, t.ready_at) as at, t.send_at, t.created_at, t.job_id from task t
   where t.platform = :platform and t.state <> 'open' and t.finished_at > now() - interval '1 day'
-    and t.sent_at is not null and t.error_code is distinct from 'TIMEOUT')
+    and t.sent_at is not null and t.error_code is distinct from 'TIMEOUT'
+  order by 1 desc, 2 desc, 3 desc, 4 desc limit 1)
 update task t set deadline = now() + make_interval(secs => :timeout)
 where t.platform = :platform and t.state = 'open' and t.sent_at is not null and t.deadline is null
-  and greatest(t.sent_at, t.ready_at) <= greatest(:empty_at::timestamptz, (select at from answered));
+  and (greatest(t.sent_at, t.ready_at) <= :empty_at::timestamptz
+       or exists (select from answered a where (greatest(t.sent_at, t.ready_at), t.send_at, t.created_at, t.job_id)
+                                             < (a.at, a.send_at, a.created_at, a.job_id)));
 
 -- name: start_task
 -- The crawler says that it has begun.

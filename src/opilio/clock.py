@@ -1,6 +1,9 @@
 """The time that statements use: the database's in production, a fixed one in tests."""
 
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from opilio.errors import Invalid
 
 
 class Clock:
@@ -18,3 +21,13 @@ class FixedClock(Clock):
 
     def now(self) -> datetime | None:
         return self.at
+
+
+def check_time_zone(field: str, name: str) -> None:
+    """Raises `Invalid` unless the name is an IANA time zone."""
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise Invalid(
+            field, f"{name!r} is not a time zone; use an IANA name such as Asia/Ho_Chi_Minh"
+        ) from error

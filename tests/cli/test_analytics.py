@@ -27,3 +27,16 @@ async def test_posts_are_exported_to_a_file(opilio, opilio_process, settings, tm
     unknown = await asyncio.to_thread(opilio_process, "analytics", "export", "nobody", **env)
     assert unknown.code == 1
     assert "there is no project nobody" in unknown.err
+
+
+async def test_a_project_known_only_from_batches_is_answered(opilio, opilio_process, settings, tmp_path):
+    buckets = Buckets("memory://")
+    await buckets.put("r", "1.json", body(post("1"), failed("2")))
+    await BatchProcessor(BatchStore(opilio.database), buckets).process(event("r/1.json"))
+    env = {"OPILIO_DATABASE_URL": settings.database_url, "OPILIO_DATA_DIR": str(tmp_path)}
+    done = await asyncio.to_thread(opilio_process, "analytics", "summary", "proj_xyz", "--json", **env)
+    assert (done.json["posts"], done.json["analysed"], done.json["errors"]) == (2, 1, 1)
+    text = (await asyncio.to_thread(opilio_process, "analytics", "export", "proj_xyz", **env)).out
+    assert [line.split(",")[0] for line in text.splitlines()] == ["id", "1", "2"]
+    unknown = await asyncio.to_thread(opilio_process, "analytics", "summary", "nobody", **env)
+    assert (unknown.code, "there is no project nobody" in unknown.err) == (1, True)

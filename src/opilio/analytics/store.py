@@ -18,9 +18,10 @@ sql = load_queries("opilio.analytics")
 class BatchStore:
     """Rows, alerts and the `analyze_result` are committed together."""
 
-    def __init__(self, database: Database, *, exchange: str = RESULTS) -> None:
+    def __init__(self, database: Database, *, exchange: str = RESULTS, time_zone: str = "UTC") -> None:
         self._db = database
         self._exchange = exchange
+        self._time_zone = time_zone  # of projects that have none of their own
         self._months = [
             Partitions(database, table, "month")
             for table in ("post_analytics", "post_comments", "crawl_errors")
@@ -72,7 +73,18 @@ class BatchStore:
         dropped = [len(await partitions.drop_before(before)) for partitions in self._months]
         await self._db.execute(sql.delete_old_identities, before=before)
         await self._db.execute(sql.delete_old_batches, before=before)
+        await self._db.execute(sql.delete_old_keywords, before=before)
+        if any(dropped):
+            await self._rebuild_digests(before)
         return sum(dropped)
+
+    async def _rebuild_digests(self, before: datetime) -> None:
+        async def work(session: Session) -> None:
+            await session.execute(sql.block_digest)
+            await session.execute(sql.clear_digests, before=before)
+            await session.execute(sql.rebuild_digests)
+
+        await self._db.transact(work)
 
     async def _claim(
         self,
@@ -101,8 +113,14 @@ class BatchStore:
         return claimed is not None
 
     async def _write(self, session: Session, rows: BatchRows, now: datetime) -> None:
-        await session.execute(sql.claim_identities, identities=msgspec.Raw(rows.identities), now=now)
+        identities = msgspec.Raw(rows.identities)
+        await session.execute(sql.claim_identities, identities=identities, now=now)
+        await session.execute(sql.know_projects, identities=identities, time_zone=self._time_zone)
+        before: object = []
+        if await session.value(sql.lock_posts, identities=identities):
+            before = await session.value(sql.digest_before, identities=identities)
         await session.execute(sql.store_posts, posts=msgspec.Raw(rows.posts), now=now)
+        await session.execute(sql.store_keywords, posts=msgspec.Raw(rows.posts), now=now)
         if rows.comments != b"[]":
             await session.execute(sql.store_comments, comments=msgspec.Raw(rows.comments), now=now)
         if rows.errors != b"[]":
@@ -111,6 +129,8 @@ class BatchStore:
             await session.execute(
                 sql.raise_alerts, alerts=msgspec.Raw(rows.alerts), type=ALERT_RAISED, now=now
             )
+        # Last, because batches of one project wait for each other from here to the commit.
+        await session.execute(sql.keep_digest, identities=identities, before=before)
 
     async def _announce(
         self, session: Session, inbound: Inbound, counts: Counts, now: datetime, *, size_known: bool = True

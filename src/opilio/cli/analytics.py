@@ -31,15 +31,21 @@ class TextLine(msgspec.Struct):
 
 @app.command()
 def summary(project_id: str, json: Json = False) -> None:
-    """Shows what the posts of a project say: volume, feeling, wishes, weight, and what went wrong."""
+    """Shows the figures of a project's posts: volume, sentiment, intent, impact, errors."""
     figures = run_async(_summary(project_id))
     show(figures, json, lambda: print_fields(figures, hide=("top_posts",)))
 
 
 async def _summary(project_id: str) -> "AnalyticsSummary":
     async with open_opilio_for_cli() as opilio:
-        await opilio.project_insights.project(project_id)  # an unknown project is said to be unknown
+        await _check_project(opilio, project_id)
         return await opilio.analytics.summary(project_id)
+
+
+async def _check_project(opilio: Any, project_id: str) -> None:
+    """Refuses an unknown project; one that is known only from its batches is known."""
+    if not await opilio.analytics.knows(project_id):
+        await opilio.project_insights.project(project_id)
 
 
 class FileFormat(StrEnum):
@@ -78,7 +84,7 @@ async def _export(
     chosen.check()
     size = 0
     async with open_opilio_for_cli() as opilio:
-        await opilio.project_insights.project(project_id)
+        await _check_project(opilio, project_id)
         batches = opilio.analytics.export(project_id, PostFilter(since=since, until=until))
         with _opened(output) as file:
             async for piece in chosen.write(batches):

@@ -11,6 +11,7 @@ import structlog
 from opilio import audit
 from opilio.adapters.postgres import Database, Session
 from opilio.bus import Ack, DeadLetter, Message, Retry, Verdict
+from opilio.clock import check_time_zone
 from opilio.collector import metrics
 from opilio.collector.config import Config
 from opilio.collector.plan import Plan, plan_project, plan_request
@@ -88,6 +89,8 @@ class Dispatch:
         """
         if project.webhook_url is not None and self._check_url is not None:
             self._check_url(project.webhook_url)
+        if project.time_zone is not None:
+            check_time_zone("time_zone", project.time_zone)
         project_id = project.project_id or str(uuid7())
         plan = plan_project(project, project_id, self._config, datetime.now(UTC))
 
@@ -116,6 +119,7 @@ class Dispatch:
             limit_per_keyword=plan.limit,
             time_range=project.time_range,
             webhook_url=project.webhook_url or self._config.progress_webhook_url,
+            time_zone=project.time_zone,
             tasks_total=len(plan.tasks),
             definition=definition,
             snapshot=msgspec.to_builtins(plan.state),
@@ -169,5 +173,8 @@ def _trace(message: Message) -> str | None:
 
 def _definition(project: ProjectInput) -> bytes:
     """A digest of the project without its id, to recognise the same project."""
-    fields = [getattr(project, name) for name in ProjectInput.__struct_fields__ if name != "project_id"]
+    names = [name for name in ProjectInput.__struct_fields__ if name not in ("project_id", "time_zone")]
+    fields = [getattr(project, name) for name in names]
+    if project.time_zone is not None:  # added later: projects without one keep their digest
+        fields.append(project.time_zone)
     return bytes.fromhex(digest(_encode(fields)))

@@ -94,7 +94,7 @@ class TrendPoint(msgspec.Struct, kw_only=True):
 
 
 class KeywordFigures(msgspec.Struct, kw_only=True):
-    """How often something is spoken of, and how it feels there."""
+    """How many posts have a keyword, their sentiment, and the highest impact that one of them has had."""
 
     keyword: str
     posts: int

@@ -17,6 +17,9 @@ Platform = Annotated[str, Meta(min_length=1, max_length=32, pattern=r"^[a-z0-9_]
 Keyword = Annotated[str, Meta(min_length=1, max_length=500)]
 Keywords = Annotated[list[Keyword], Meta(max_length=1_000)]
 LimitPerKeyword = Annotated[int, Meta(ge=1, le=100_000)]
+TimeZone = Annotated[
+    str, Meta(min_length=1, max_length=64, description="IANA name, such as Asia/Ho_Chi_Minh")
+]
 WebhookUrl = Annotated[str, Meta(min_length=1, max_length=2048)]
 
 
@@ -31,6 +34,7 @@ class ProjectInput(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     limit_per_keyword: LimitPerKeyword | None = None
     time_range: Days | None = None
     webhook_url: WebhookUrl | None = None
+    time_zone: TimeZone | None = None
 
 
 class ProjectBody(ProjectInput, kw_only=True, forbid_unknown_fields=False):
@@ -144,6 +148,7 @@ class Project(msgspec.Struct, kw_only=True):
     limit_per_keyword: int
     time_range: int | None
     webhook_url: str | None
+    time_zone: str | None = None
     created_at: datetime
     created_by: str
     finished_at: datetime | None

@@ -1,10 +1,14 @@
-"""Questions about posts: what people say, how they feel, what they want, what went wrong while crawling."""
+"""Reads analysed posts: figures, trends, keywords, share of voice, errors.
+
+Figures over whole days come from the digest that is kept as batches are stored; filtered ones from the posts.
+"""
 
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime, time
 from typing import Any, TypeVar
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import msgspec
 
@@ -55,6 +59,30 @@ class PostFilter:
 
 
 _ALL = PostFilter()
+_EVERY = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Days:
+    """Whole days of a project's zone: from `first` up to and without `last`."""
+
+    first: date | None
+    last: date | None
+
+    @classmethod
+    def covering(cls, wanted: PostFilter, zone: ZoneInfo) -> "_Days | None":
+        """The days that the filter asks for, where it asks for whole days and nothing else."""
+        if wanted.params["wanted"]:
+            return None
+        bounds = [moment and moment.astimezone(zone) for moment in (wanted.since, wanted.until)]
+        if any(bound and bound.time() != time() for bound in bounds):
+            return None
+        first, last = (bound.date() if bound else None for bound in bounds)
+        return cls(first, last)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"first": self.first, "last": self.last}
 
 
 class AnalyticsInsights:
@@ -68,6 +96,17 @@ class AnalyticsInsights:
         async with self._db.transaction() as session:
             await session.execute(_Q.plan_for_these_values)
             return await session.fetch(statement, **params)
+
+    async def time_zone(self, project_id: str) -> ZoneInfo:
+        """The zone that the days of a project are counted in."""
+        rows = await self._db.fetch(_Q.digest_zone, project_id=project_id)
+        return ZoneInfo(rows[0]["time_zone"] if rows else "UTC")
+
+    async def _days(self, project_id: str, wanted: PostFilter) -> _Days | None:
+        return _Days.covering(wanted, await self.time_zone(project_id))
+
+    async def _labels(self, project_id: str, kind: str, days: _Days, limit: int = _EVERY) -> list[Row]:
+        return await self._ask(_Q.digest_labels, project_id=project_id, kind=kind, most=limit, **days.params)
 
     async def summary(self, project_id: str, wanted: PostFilter = _ALL, *, top: int = 5) -> AnalyticsSummary:
         """All of a project on one page."""
@@ -84,16 +123,25 @@ class AnalyticsInsights:
         return msgspec.convert(found, AnalyticsSummary)
 
     async def figures(self, project_id: str, wanted: PostFilter = _ALL) -> dict[str, Any]:
-        """How many posts, how felt, how wanted, how risky."""
+        """How many posts, with their sentiment, intent and risk."""
+        if days := await self._days(project_id, wanted):
+            span = {"since": wanted.since, "until": wanted.until, **days.params}
+            [row] = await self._ask(_Q.digest_summary, project_id=project_id, **span)
+            return dict(row)
         [row] = await self._ask(_Q.analytics_summary, project_id=project_id, **wanted.params)
         return dict(row)
 
     async def comment_sentiments(self, project_id: str, wanted: PostFilter = _ALL) -> dict[str, int]:
+        if days := await self._days(project_id, wanted):
+            return {row["key"]: row["posts"] for row in await self._labels(project_id, "comment", days)}
         rows = await self._ask(_Q.analytics_comment_sentiments, project_id=project_id, **wanted.params)
         return {row["sentiment"]: row["comments"] for row in rows}
 
     async def aspects(self, project_id: str, wanted: PostFilter = _ALL) -> dict[str, dict[str, int]]:
-        """By name, the most spoken of first: how many posts, and how they feel about it."""
+        """By name, the most mentioned first: how many posts, and their sentiment about it."""
+        if days := await self._days(project_id, wanted):
+            rows = await self._labels(project_id, "aspect", days)
+            return {row["key"]: {name: row[name] for name in _ASPECT_FIGURES} for row in rows}
         rows = await self._ask(_Q.analytics_aspects, project_id=project_id, **wanted.params)
         return {row["aspect"]: {name: row[name] for name in _ASPECT_FIGURES} for row in rows}
 
@@ -131,16 +179,23 @@ class AnalyticsInsights:
     async def trends(
         self, project_id: str, wanted: PostFilter = _ALL, *, bucket: str = "day", limit: int = 500
     ) -> list[TrendPoint]:
-        """Volume and feeling over time, the oldest first."""
+        """Volume and sentiment over time in the project's zone, the oldest first."""
         _one_of("bucket", bucket, BUCKETS)
-        rows = await self._ask(
-            _Q.analytics_trends, project_id=project_id, bucket=bucket, most=limit, **wanted.params
-        )
+        zone = await self.time_zone(project_id)
+        asked = {"project_id": project_id, "bucket": bucket, "most": limit, "time_zone": zone.key}
+        days = _Days.covering(wanted, zone) if bucket != "hour" else None
+        if days:
+            rows = await self._ask(_Q.digest_trends, **asked, **days.params)
+        else:
+            rows = await self._ask(_Q.analytics_trends, **asked, **wanted.params)
         return _typed(reversed(rows), TrendPoint)
 
     async def keywords(
         self, project_id: str, wanted: PostFilter = _ALL, *, limit: int = 50
     ) -> list[KeywordFigures]:
+        if days := await self._days(project_id, wanted):
+            rows = await self._labels(project_id, "word", days, limit)
+            return [_keyword_figures(row) for row in rows]
         rows = await self._ask(_Q.analytics_keywords, project_id=project_id, most=limit, **wanted.params)
         return _typed(rows, KeywordFigures)
 
@@ -174,12 +229,21 @@ class AnalyticsInsights:
         return Page(items=_typed(page.items, CrawlError), next_cursor=page.next_cursor)
 
     async def share_of_voice(self, project_id: str, wanted: PostFilter = _ALL) -> list[Voice]:
-        """Brand against competitors, keyword by keyword."""
+        """Brand against competitors, keyword by keyword; a post found by two keywords counts for both."""
+        if days := await self._days(project_id, wanted):
+            return _voices(await self._labels(project_id, "voice", days))
         rows = await self._ask(_Q.analytics_share_of_voice, project_id=project_id, **wanted.params)
         return _typed(rows, Voice)
 
-    async def projects(self, *, limit: int = 100) -> list[AnalysedProject]:
-        return _typed(await self._ask(_Q.analytics_projects, most=limit), AnalysedProject)
+    async def knows(self, project_id: str) -> bool:
+        """Whether there are posts of a project, whoever created it."""
+        return bool(await self._db.fetch(_Q.digest_zone, project_id=project_id))
+
+    async def projects_without_record(
+        self, *, q: str | None = None, limit: int = 50
+    ) -> list[AnalysedProject]:
+        """Projects that are known only from their batches, the largest first."""
+        return _typed(await self._ask(_Q.analytics_projects, q=q, most=limit), AnalysedProject)
 
     async def export(
         self, project_id: str, wanted: PostFilter = _ALL, *, batch: int = 2_000
@@ -200,6 +264,32 @@ class AnalyticsInsights:
         ):
             yield rows
             at, key = rows[-1]["at"], rows[-1]["post_key"]
+
+
+def _keyword_figures(row: Row) -> KeywordFigures:
+    names = ("posts", "negative", "positive", "sentiment_score", "top_impact")
+    return KeywordFigures(keyword=row["key"], **{name: row[name] for name in names})
+
+
+def _voices(rows: list[Row]) -> list[Voice]:
+    posts = sum(row["posts"] for row in rows)
+    interactions = sum(row["interactions"] for row in rows)
+    names = ("posts", "views", "interactions", "negative", "positive", "sentiment_score")
+    found = []
+    for row in rows:
+        role, _, keyword = row["key"].partition(" ")
+        found.append(
+            Voice(
+                role=role,
+                keyword=keyword or None,
+                share_percent=round(row["posts"] * 100 / posts, 2),
+                engagement_percent=round(row["interactions"] * 100 / interactions, 2)
+                if interactions
+                else 0.0,
+                **{name: row[name] for name in names},
+            )
+        )
+    return sorted(found, key=lambda voice: (-voice.posts, voice.role, voice.keyword or ""))
 
 
 def _typed(rows: Iterable[Row], kind: type[S]) -> list[S]:

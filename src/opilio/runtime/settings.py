@@ -5,6 +5,7 @@ import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_settings import (
@@ -170,6 +171,9 @@ class Settings(BaseSettings):
     platforms: Annotated[tuple[str, ...], NoDecode] = Field(
         ("tiktok", "youtube"), description="Platforms of a project that names none."
     )
+    time_zone: str = Field(
+        "UTC", description="Zone of the days in analytics, for projects that name none (IANA name)."
+    )
     limit_per_keyword: int = Field(
         50, ge=1, description="Items to collect for each keyword on each platform."
     )
@@ -237,6 +241,15 @@ class Settings(BaseSettings):
     @classmethod
     def _is_allow_list(cls, value: str) -> str:
         parse_allow(value)
+        return value
+
+    @field_validator("time_zone")
+    @classmethod
+    def _is_time_zone(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise ValueError(f"{value!r} is not an IANA time zone such as Asia/Ho_Chi_Minh") from error
         return value
 
     @field_validator("database_url")

@@ -30,6 +30,94 @@ from jsonb_to_recordset(:identities) as p(project_id text, platform text, id tex
 order by 1, 2, 3
 on conflict do nothing;
 
+-- name: know_projects
+-- The projects of the batch, each with the zone that its days are counted in: its own, or the installation's.
+insert into analytics_project (project_id, time_zone)
+select distinct i.project_id, coalesce((select p.time_zone from project p where p.project_id = i.project_id), :time_zone)
+from jsonb_to_recordset(:identities) as i(project_id text)
+where i.project_id is not null
+order by 1
+on conflict do nothing;
+
+-- name: lock_posts
+-- The posts of the batch that are there already: what they add to the digest must not change meanwhile.
+select count(*) from (
+  select from jsonb_to_recordset(:identities) as b(project_id text, platform text, id text)
+  join post_identity i on (i.project, i.platform, i.content_id) = (coalesce(b.project_id, ''), b.platform, b.id)
+  join post_analytics p on p.post_key = i.post_key and p.stored_at = i.stored_at
+  order by i.post_key for update of p) locked;
+
+-- name: digest_before
+-- What the posts of the batch add to the digest before they are written.
+select coalesce(jsonb_agg(to_jsonb(f) - 'post_key' - 'stored_at'), '[]')
+from jsonb_to_recordset(:identities) as b(project_id text, platform text, id text)
+join post_identity i on (i.project, i.platform, i.content_id) = (coalesce(b.project_id, ''), b.platform, b.id)
+join post_fact f on f.post_key = i.post_key and f.stored_at = i.stored_at;
+
+-- name: keep_digest
+-- Moves the digest by the difference between what the posts of the batch add now and what they added before.
+with changed as (
+  select f.project_id, f.kind, f.day, f.key, f.posts, f.errors, f.negative, f.neutral, f.positive, f.scored, f.score,
+         f.impact, f.top_impact, f.views, f.likes, f.comments, f.shares, f.saves
+  from jsonb_to_recordset(:identities) as b(project_id text, platform text, id text)
+  join post_identity i on (i.project, i.platform, i.content_id) = (coalesce(b.project_id, ''), b.platform, b.id)
+  join post_fact f on f.post_key = i.post_key and f.stored_at = i.stored_at
+  union all
+  select o.project_id, o.kind, o.day, o.key, -o.posts, -o.errors, -o.negative, -o.neutral, -o.positive, -o.scored, -o.score,
+         -o.impact, 0, -o.views, -o.likes, -o.comments, -o.shares, -o.saves
+  from jsonb_to_recordset(:before) as o(
+    project_id text, kind text, day date, key text, posts bigint, errors bigint, negative bigint, neutral bigint,
+    positive bigint, scored bigint, score float8, impact float8, views bigint, likes bigint, comments bigint,
+    shares bigint, saves bigint)
+)
+insert into post_digest as d
+select project_id, kind, day, key, sum(posts), sum(errors), sum(negative), sum(neutral), sum(positive), sum(scored),
+       sum(score), sum(impact), max(top_impact), sum(views), sum(likes), sum(comments), sum(shares), sum(saves)
+from changed group by 1, 2, 3, 4
+having sum(posts) <> 0 or sum(errors) <> 0 or sum(negative) <> 0 or sum(neutral) <> 0 or sum(positive) <> 0
+    or sum(score) <> 0 or sum(impact) <> 0 or sum(views) <> 0 or sum(likes) <> 0 or sum(comments) <> 0
+    or sum(shares) <> 0 or sum(saves) <> 0
+order by 1, 2, 3, 4
+on conflict (project_id, kind, day, key) do update set
+  posts = d.posts + excluded.posts, errors = d.errors + excluded.errors, negative = d.negative + excluded.negative,
+  neutral = d.neutral + excluded.neutral, positive = d.positive + excluded.positive, scored = d.scored + excluded.scored,
+  score = d.score + excluded.score, impact = d.impact + excluded.impact,
+  top_impact = greatest(d.top_impact, excluded.top_impact), views = d.views + excluded.views,
+  likes = d.likes + excluded.likes, comments = d.comments + excluded.comments, shares = d.shares + excluded.shares,
+  saves = d.saves + excluded.saves;
+
+-- name: store_keywords
+-- By which keyword each post was found, and for whom; a post found by two belongs to both.
+insert into post_keywords as kept (project_id, post_key, stored_at, keyword, role, first_seen, last_seen)
+select p.project_id, i.post_key, i.stored_at, p.keyword_source, coalesce(p.keyword_role, 'other'), :now, :now
+from jsonb_to_recordset(:posts) as p(
+  id text, project_id text, platform text, keyword_source text, keyword_role text)
+join post_identity i on (i.project, i.platform, i.content_id) = (p.project_id, p.platform, p.id)
+where p.keyword_source is not null
+order by i.post_key
+on conflict (post_key, keyword, role) do update set last_seen = greatest(kept.last_seen, excluded.last_seen);
+
+-- name: delete_old_keywords
+-- Keywords of posts whose month is gone.
+delete from post_keywords k where k.stored_at < date_trunc('month', :before::timestamptz, 'UTC')
+  and not exists (select from post_analytics p where p.post_key = k.post_key and p.stored_at = k.stored_at);
+
+-- name: block_digest
+-- No batch may write while the digest is made again.
+lock table post_digest in share row exclusive mode;
+
+-- name: clear_digests
+-- The digests of projects that have days before a time: some of their posts are gone.
+delete from post_digest where project_id in (select project_id from post_digest where day <= :before::date);
+
+-- name: rebuild_digests
+-- Digests of projects that have none, from their posts.
+insert into post_digest
+select project_id, kind, day, key, sum(posts), sum(errors), sum(negative), sum(neutral), sum(positive), sum(scored),
+       sum(score), sum(impact), max(top_impact), sum(views), sum(likes), sum(comments), sum(shares), sum(saves)
+from post_fact f where not exists (select from post_digest d where d.project_id = f.project_id)
+group by 1, 2, 3, 4;
+
 -- name: store_posts
 -- One row per post. A later crawl replaces it; an error keeps what an earlier crawl brought and says why there is no newer.
 insert into post_analytics as kept (

@@ -1,9 +1,9 @@
 -- name: insert_project
 -- Inserts a project; returns nothing when its id exists.
 insert into project (project_id, brand_name, brand_keywords, competitor_keywords, platforms, limit_per_keyword, time_range,
-                     webhook_url, tasks_total, definition, snapshot, trace_id, created_at, created_by)
+                     webhook_url, time_zone, tasks_total, definition, snapshot, trace_id, created_at, created_by)
 values (:project_id, :brand_name, :brand_keywords, :competitor_keywords, :platforms, :limit_per_keyword, :time_range,
-        :webhook_url, :tasks_total, :definition, :snapshot, :trace_id, now(), :created_by)
+        :webhook_url, :time_zone, :tasks_total, :definition, :snapshot, :trace_id, now(), :created_by)
 on conflict (project_id) do nothing
 returning project_id;
 

@@ -9,6 +9,7 @@ with kinds as materialized (
   from post_analytics p
   where p.project_id = :project_id and p.at >= coalesce(:since, '-infinity'::timestamptz)
     and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
+    and (not :wanted::jsonb ?| array['role', 'keyword'] or post_found_by(p.post_key, p.keywords, :wanted))
   group by 1, 2, 3, 4, 5
 ), seen as (select * from kinds where intent is not null)
 select
@@ -33,6 +34,7 @@ select c.sentiment, count(*) as comments from post_analytics p join post_comment
 where p.project_id = :project_id and p.intent is not null and c.sentiment is not null
   and p.at >= coalesce(:since, '-infinity'::timestamptz)
   and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
+    and (not :wanted::jsonb ?| array['role', 'keyword'] or post_found_by(p.post_key, p.keywords, :wanted))
 group by 1 order by 1;
 
 -- name: analytics_aspects
@@ -44,6 +46,7 @@ select a.key as aspect, count(*) as posts,
 from post_analytics p, jsonb_each(p.aspects) a
 where p.project_id = :project_id and p.intent is not null and p.at >= coalesce(:since, '-infinity'::timestamptz)
   and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
+    and (not :wanted::jsonb ?| array['role', 'keyword'] or post_found_by(p.post_key, p.keywords, :wanted))
 group by 1 order by 2 desc, 1;
 
 -- name: analytics_posts
@@ -56,6 +59,7 @@ select p.post_key, p.id, p.platform, p.job_id, p.task_type, p.keyword_source, p.
 from post_analytics p
 where p.project_id = :project_id and p.at >= coalesce(:since, '-infinity'::timestamptz)
   and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
+    and (not :wanted::jsonb ?| array['role', 'keyword'] or post_found_by(p.post_key, p.keywords, :wanted))
   and (:before_at::timestamptz is null or (p.at, p.post_key) < (:before_at::timestamptz, :before_key::uuid))
 order by p.at desc, p.post_key desc limit :most::int;
 
@@ -69,6 +73,7 @@ select p.post_key, p.id, p.platform, p.job_id, p.task_type, p.keyword_source, p.
 from post_analytics p
 where p.project_id = :project_id and p.intent is not null and p.at >= coalesce(:since, '-infinity'::timestamptz)
   and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
+    and (not :wanted::jsonb ?| array['role', 'keyword'] or post_found_by(p.post_key, p.keywords, :wanted))
   and (:below::real is null or (p.impact_score, p.post_key) < (:below::real, :before_key::uuid))
 order by p.impact_score desc, p.post_key desc limit :most::int;
 
@@ -80,8 +85,8 @@ where i.project = :project_id and i.platform = :platform and i.content_id = :id
 order by c.likes desc, c.comment_id limit :most::int;
 
 -- name: analytics_trends
--- Volume and feeling over time, by the hour, day, week or month; silent stretches are left out.
-select date_trunc(:bucket, p.at, 'UTC') as at, count(*) as posts,
+-- Volume and sentiment by hour, day, week or month of the project's zone; spans without posts are left out.
+select date_trunc(:bucket, p.at, :time_zone) as at, count(*) as posts,
        count(*) filter (where sentiment = 'negative') as negative,
        count(*) filter (where sentiment = 'neutral') as neutral,
        count(*) filter (where sentiment = 'positive') as positive,
@@ -92,6 +97,7 @@ select date_trunc(:bucket, p.at, 'UTC') as at, count(*) as posts,
 from post_analytics p
 where p.project_id = :project_id and p.intent is not null and p.at >= coalesce(:since, '-infinity'::timestamptz)
   and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
+    and (not :wanted::jsonb ?| array['role', 'keyword'] or post_found_by(p.post_key, p.keywords, :wanted))
 group by 1 order by 1 desc limit :most::int;
 
 -- name: analytics_keywords
@@ -104,6 +110,7 @@ select word as keyword, count(*) as posts,
 from post_analytics p, unnest(p.keywords) word
 where p.project_id = :project_id and p.intent is not null and p.at >= coalesce(:since, '-infinity'::timestamptz)
   and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
+    and (not :wanted::jsonb ?| array['role', 'keyword'] or post_found_by(p.post_key, p.keywords, :wanted))
 group by 1 order by 2 desc, 1 limit :most::int;
 
 -- name: analytics_errors
@@ -126,22 +133,84 @@ where project_id = :project_id and created_at >= coalesce(:since, '-infinity'::t
 order by id desc limit :most::int;
 
 -- name: analytics_share_of_voice
--- How much is said of the brand and of each competitor, and how it feels.
+-- How much is said of the brand and of each competitor, with its sentiment; a post found by two keywords counts for both.
 with counted as (
-  select coalesce(keyword_role, 'other') as role, keyword_source as keyword, count(*) as posts,
-         sum(view_count)::bigint as views,
-         sum(like_count + comment_count + share_count + save_count)::bigint as interactions,
-         count(*) filter (where sentiment = 'negative') as negative,
-         count(*) filter (where sentiment = 'positive') as positive,
-         round(avg(sentiment_score)::numeric, 4)::float8 as sentiment_score
-  from post_analytics p
+  select coalesce(k.role, 'other') as role, k.keyword, count(*) as posts, sum(p.view_count)::bigint as views,
+         sum(p.like_count + p.comment_count + p.share_count + p.save_count)::bigint as interactions,
+         count(*) filter (where p.sentiment = 'negative') as negative,
+         count(*) filter (where p.sentiment = 'positive') as positive,
+         round(avg(p.sentiment_score)::numeric, 4)::float8 as sentiment_score
+  from post_analytics p left join post_keywords k using (post_key)
   where p.project_id = :project_id and p.intent is not null and p.at >= coalesce(:since, '-infinity'::timestamptz)
     and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
+    and (not :wanted::jsonb ?| array['role', 'keyword'] or post_found_by(p.post_key, p.keywords, :wanted))
+    and (not :wanted::jsonb ? 'role' or k.role = :wanted::jsonb ->> 'role')
   group by 1, 2
 )
 select *, round(posts * 100.0 / sum(posts) over (), 2)::float8 as share_percent,
        coalesce(round(interactions * 100.0 / nullif(sum(interactions) over (), 0), 2), 0)::float8 as engagement_percent
 from counted order by posts desc, role, keyword;
+
+-- name: digest_zone
+-- The zone that the days of a project are counted in.
+select time_zone from analytics_project where project_id = :project_id;
+
+-- name: digest_summary
+-- How many posts, with their sentiment, intent and risk, from the digest of the days.
+with days as (
+  select kind, key, sum(posts)::bigint as n, sum(errors)::bigint as errors, sum(scored)::bigint as scored, sum(score) as score,
+         sum(impact) as impact, sum(views)::bigint as views, sum(likes)::bigint as likes, sum(comments)::bigint as comments,
+         sum(shares)::bigint as shares, sum(saves)::bigint as saves
+  from post_digest
+  where project_id = :project_id and kind in ('all', 'total', 'sentiment', 'intent', 'risk', 'platform', 'language')
+    and day >= coalesce(:first::date, '-infinity') and day < coalesce(:last::date, 'infinity')
+  group by 1, 2 having sum(posts) > 0
+), labels as (
+  select kind, jsonb_object_agg(key, n) as counts from days where kind not in ('all', 'total') group by 1
+), total as (select * from days where kind = 'total')
+select
+  coalesce((select n from days where kind = 'all'), 0) as posts,
+  coalesce((select n from total), 0) as analysed,
+  coalesce((select errors from days where kind = 'all'), 0) as errors,
+  (select p.at from post_analytics p where p.project_id = :project_id and p.intent is not null
+     and p.at >= coalesce(:since, '-infinity'::timestamptz) and p.at < coalesce(:until, 'infinity'::timestamptz)
+   order by p.at, p.post_key limit 1) as first_at,
+  (select p.at from post_analytics p where p.project_id = :project_id and p.intent is not null
+     and p.at >= coalesce(:since, '-infinity'::timestamptz) and p.at < coalesce(:until, 'infinity'::timestamptz)
+   order by p.at desc, p.post_key desc limit 1) as last_at,
+  (select round((score / nullif(scored, 0))::numeric, 4)::float8 from total) as sentiment_score,
+  (select round((impact / n)::numeric, 2)::float8 from total) as impact_score,
+  coalesce((select jsonb_build_object('views', views, 'likes', likes, 'comments', comments, 'shares', shares, 'saves', saves)
+            from total), '{"views": 0, "likes": 0, "comments": 0, "shares": 0, "saves": 0}') as interactions,
+  coalesce((select counts from labels where kind = 'sentiment'), '{}') as sentiments,
+  coalesce((select counts from labels where kind = 'intent'), '{}') as intents,
+  coalesce((select counts from labels where kind = 'risk'), '{}') as risks,
+  coalesce((select counts from labels where kind = 'platform'), '{}') as platforms,
+  coalesce((select counts from labels where kind = 'language'), '{}') as languages;
+
+-- name: digest_labels
+-- Posts by one kind of label, the most frequent first.
+select key, sum(posts)::bigint as posts, sum(negative)::bigint as negative, sum(neutral)::bigint as neutral,
+       sum(positive)::bigint as positive,
+       round((sum(score) / nullif(sum(scored), 0))::numeric, 4)::float8 as sentiment_score,
+       round(max(top_impact)::numeric, 1)::float8 as top_impact, sum(views)::bigint as views,
+       sum(likes + comments + shares + saves)::bigint as interactions
+from post_digest
+where project_id = :project_id and kind = :kind
+  and day >= coalesce(:first::date, '-infinity') and day < coalesce(:last::date, 'infinity')
+group by 1 having sum(posts) > 0 order by 2 desc, 1 limit :most::int;
+
+-- name: digest_trends
+-- Volume and sentiment by day, week or month of the project's zone; days without posts are left out.
+select date_trunc(:bucket, day::timestamp) at time zone :time_zone as at, sum(posts)::bigint as posts,
+       sum(negative)::bigint as negative, sum(neutral)::bigint as neutral, sum(positive)::bigint as positive,
+       round((sum(score) / nullif(sum(scored), 0))::numeric, 4)::float8 as sentiment_score,
+       round((sum(impact) / sum(posts))::numeric, 2)::float8 as impact_score, sum(views)::bigint as views,
+       sum(likes + comments + shares + saves)::bigint as interactions
+from post_digest
+where project_id = :project_id and kind = 'total'
+  and day >= coalesce(:first::date, '-infinity') and day < coalesce(:last::date, 'infinity')
+group by 1 having sum(posts) > 0 order by 1 desc limit :most::int;
 
 -- name: analytics_export
 -- Whole rows, the oldest first, page by page.
@@ -154,10 +223,13 @@ select p.post_key, p.id, p.project_id, p.platform, p.job_id, p.batch_index, p.ta
 from post_analytics p
 where p.project_id = :project_id and p.at >= coalesce(:since, '-infinity'::timestamptz)
   and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
+    and (not :wanted::jsonb ?| array['role', 'keyword'] or post_found_by(p.post_key, p.keywords, :wanted))
   and (:after_at::timestamptz is null or (p.at, p.post_key) > (:after_at::timestamptz, :after_key::uuid))
 order by p.at, p.post_key limit :most::int;
 
 -- name: analytics_projects
--- Projects that have posts, the liveliest first.
-select project_id, count(*) as posts, max(at) as last_at from post_analytics
-where project_id is not null group by 1 order by 2 desc limit :most::int;
+-- Projects that are known only from their batches, the largest first.
+select d.project_id, sum(d.posts)::bigint as posts, max(d.day)::timestamp at time zone 'UTC' as last_at from post_digest d
+where d.kind = 'all' and not exists (select from project p where p.project_id = d.project_id)
+  and (:q::text is null or position(lower(:q::text) in lower(d.project_id)) > 0)
+group by 1 order by 2 desc, 1 limit :most::int;

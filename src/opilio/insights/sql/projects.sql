@@ -1,7 +1,7 @@
 -- name: projects
 -- Projects, newest first.
 select p.project_id, p.brand_name, p.brand_keywords, p.competitor_keywords, p.platforms, p.limit_per_keyword, p.time_range,
-       p.webhook_url, p.created_at, p.created_by, p.finished_at, p.status, p.snapshot, now() as at
+       p.webhook_url, p.time_zone, p.created_at, p.created_by, p.finished_at, p.status, p.snapshot, now() as at
 from project p
 where (:before::text is null
        or (p.created_at, p.project_id) < (select b.created_at, b.project_id from project b where b.project_id = :before::text))
@@ -12,7 +12,7 @@ limit :most::int;
 
 -- name: one_project
 select p.project_id, p.brand_name, p.brand_keywords, p.competitor_keywords, p.platforms, p.limit_per_keyword, p.time_range,
-       p.webhook_url, p.created_at, p.created_by, p.finished_at, p.status, p.snapshot, now() as at
+       p.webhook_url, p.time_zone, p.created_at, p.created_by, p.finished_at, p.status, p.snapshot, now() as at
 from project p where p.project_id = :project_id;
 
 -- name: project_warnings

@@ -23,7 +23,7 @@ _HOUR = 3600.0
 
 async def serve(opilio: Opilio, stop: asyncio.Event) -> None:
     settings = opilio.settings
-    store = BatchStore(opilio.database, exchange=settings.exchange_results)
+    store = BatchStore(opilio.database, exchange=settings.exchange_results, time_zone=settings.time_zone)
     await store.prepare_months(datetime.now(UTC))  # before the first row: a partition must exist first
     workers = settings.analytics_workers
     with ProcessPool(workers) if workers else nullcontext() as pool:

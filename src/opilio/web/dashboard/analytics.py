@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 
-from opilio.contracts.analytics import CrawlError, Voice
+from opilio.contracts.analytics import AnalysedProject, CrawlError, Voice
 from opilio.contracts.events import ALERT_RAISED
 from opilio.contracts.projects import Project
 from opilio.errors import Invalid, NotFound
@@ -42,18 +43,24 @@ async def choose_project(request: PageRequest) -> Page:
     found = await request.opilio.project_insights.projects(
         limit=50, cursor=request.query("cursor"), q=request.query("q")
     )
+    others = [] if request.query("cursor") else await _without_record(request)
     return Page(
         "analytics_projects.html",
         request.locale.gettext("Analytics"),
-        {"items": found.items, "next_cursor": found.next_cursor},
+        {"items": found.items, "next_cursor": found.next_cursor, "others": others},
         rows=[flat(project) for project in found.items],
     )
+
+
+async def _without_record(request: PageRequest) -> Sequence[AnalysedProject]:
+    """Projects that only their batches tell of."""
+    return await request.opilio.analytics.projects_without_record(q=request.query("q"))
 
 
 @ANALYTICS.page("/analytics/{id:str}")
 async def one_project(request: PageRequest) -> Page:
     """What is found by an index comes at once; what reads every post follows by itself."""
-    asked = _asked(request)
+    asked = await _asked(request)
     analytics, project = request.opilio.analytics, await _project(request, asked.project_id)
     order = request.query("order") if request.query("order") in ORDERS else "impact"
     posts = await analytics.posts(
@@ -90,8 +97,8 @@ async def one_project(request: PageRequest) -> Page:
 
 @ANALYTICS.page("/analytics/{id:str}/figures")
 async def figures(request: PageRequest) -> Page:
-    """The figures of the posts that the filter chooses, for the page to put in its place."""
-    asked = _asked(request)
+    """The figures of the posts that match the filter, as a part of the page."""
+    asked = await _asked(request)
     summary, aspects, shares, spoken = await request.app.single_flight.get(
         ("figures", asked.project_id, asked.wanted), lambda: _figures(request, asked)
     )
@@ -124,7 +131,7 @@ async def _figures(request: PageRequest, asked: Asked) -> tuple[Any, ...]:
 @ANALYTICS.page("/analytics/{id:str}/trends")
 async def trends(request: PageRequest) -> Page:
     """The chart's data."""
-    asked = _asked(request)
+    asked = await _asked(request)
     bucket = _bucket(request)
     rows = await request.app.single_flight.get(
         ("trends", asked.project_id, asked.wanted, bucket),
@@ -136,18 +143,20 @@ async def trends(request: PageRequest) -> Page:
 # ── what the address asks for ────────────────────────────────────────────────────────────────────
 
 
-def _asked(request: PageRequest) -> Asked:
-    """The filter as the API would read it; days of a calendar instead of moments are taken too."""
+async def _asked(request: PageRequest) -> Asked:
+    """The filter as the API reads it; dates are days of the project's time zone."""
+    project_id = request.name()
+    zone = await request.opilio.analytics.time_zone(project_id)
     given: dict[str, Any] = {name: request.query(name) for name in _WORDS_ONLY if request.query(name)}
     given |= {
-        "since": _moment("since", request.query("since"), after=timedelta(0)),
-        "until": _moment("until", request.query("until"), after=timedelta(days=1)),
+        "since": _moment("since", request.query("since"), zone, days=0),
+        "until": _moment("until", request.query("until"), zone, days=1),
     }
     try:
         wanted = msgspec.convert(given, PostsQuery).wanted
     except msgspec.ValidationError as error:
         raise named(error) from None
-    project_id, query = request.name(), dict(request.http.query_params.items())
+    query = dict(request.http.query_params.items())
 
     def link(**changes: Any) -> str:
         return with_query(f"/analytics/{project_id}", query | {"cursor": None} | changes)
@@ -155,13 +164,13 @@ def _asked(request: PageRequest) -> Asked:
     return Asked(project_id, wanted, request.http.url.query, link)
 
 
-def _moment(field: str, text: str | None, *, after: timedelta) -> datetime | None:
-    """A moment, or a day: the day that a span ends with belongs to it."""
+def _moment(field: str, text: str | None, zone: ZoneInfo, *, days: int) -> datetime | None:
+    """A moment, or a date, so many days later: the last day of a span is included."""
     if text is None:
         return None
     try:
         if len(text) == len("2026-01-31"):
-            return datetime.combine(date.fromisoformat(text), time(), UTC) + after
+            return datetime.combine(date.fromisoformat(text) + timedelta(days=days), time(), zone)
         moment = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
         raise Invalid(field, "must be a date or a time") from None

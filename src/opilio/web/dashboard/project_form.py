@@ -12,7 +12,7 @@ from opilio.web.dashboard.i18n import Locale
 from opilio.web.dashboard.page import Page, PageRequest, Section, redirect
 
 PROJECT_FORM = Section()
-_TEXTS = ("project_id", "brand_name", "webhook_url")
+_TEXTS = ("project_id", "brand_name", "webhook_url", "time_zone")
 _NUMBERS = ("limit_per_keyword", "time_range")
 _LISTS = ("brand_keywords", "competitor_keywords")
 _FIELDS = (*_TEXTS, *_NUMBERS, *_LISTS, "platforms")
@@ -44,6 +44,7 @@ def _page(request: PageRequest, refusal: Refused | None = None) -> Page:
         "platforms": settings.platforms,
         "chosen": request.form.get("platforms", []) if request.form else settings.platforms,
         "usual_limit": settings.limit_per_keyword,
+        "usual_zone": settings.time_zone,
         "faults": {} if refusal is None else _faults(request.locale, refusal),
     }
     status = 400 if refusal else 200

@@ -99,7 +99,7 @@ async def test_an_analysis_that_stands_still_is_reported_once(stalled, database)
     project = await ProjectInsights(database).project("proj123")
     assert project.stalled_at
     assert [(job.keyword, job.missing) for job in project.waiting_for] == [("iphone", 30), ("samsung", 30)]
-    assert [warning.kind for warning in project.warnings] == ["analysis_stalled"]
+    assert "analysis_stalled" in [warning.kind for warning in project.warnings]
     await asyncio.sleep(1)
     assert len(await told()) == 1
 

@@ -68,7 +68,8 @@ translations: setup ## Add new texts of the dashboard to its catalogues
 	@$(BIN)/python assets/translations.py
 
 docs: setup ## Build the documentation site into site/
-	@$(BIN)/zensical build --clean
+	@$(BIN)/python assets/mermaid.py
+	@$(BIN)/zensical build --clean --strict
 
 reference: setup ## Write the pages of docs/reference that are made from the program
 	@mkdir -p docs/reference && $(BIN)/python -m opilio.cli.reference docs/reference

@@ -53,3 +53,8 @@ def test_the_files_that_contributing_names_exist() -> None:
         path for path in named if not (root / "src/opilio" / path).exists() and not (root / path).exists()
     ]
     assert missing == []
+
+
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    listed = re.findall(r"(\S+\.md)$", (DOCS.parent / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))

@@ -1,9 +1,11 @@
 """The schema goes down and up again with data in place, on every PostgreSQL that the wheel carries."""
 
+import asyncio
 import os
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import asyncpg
@@ -157,3 +159,28 @@ async def test_views_carry_the_names_of_the_seeds(database: Database) -> None:
     async with database.session() as session:
         for view, columns in wanted.items():
             await session.connection.fetch(f"select {', '.join(columns.split())} from {view}")
+
+
+async def test_an_upgrade_never_makes_others_queue_behind_it_for_long(database_url: str) -> None:
+    """A long transaction reads every table; whoever comes while the upgrade waits for it is served soon."""
+    await migrate.downgrade(database_url, "0006")
+    reader, other = await asyncpg.connect(database_url), await asyncpg.connect(database_url)
+    names = await reader.fetch(
+        "select relname from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')"
+    )
+    tables = ", ".join(f'"{row[0]}"' for row in names if row[0] != "alembic_version")
+    reading = reader.transaction()
+    await reading.start()
+    await reader.execute(f"lock table {tables} in access share mode")
+    upgrade = asyncio.create_task(migrate.upgrade(database_url))
+    slowest = 0.0
+    for _ in range(8):
+        began = time.monotonic()
+        await other.fetchval("select count(*) from policy")
+        slowest = max(slowest, time.monotonic() - began)
+        await asyncio.sleep(1)
+    assert not upgrade.done()
+    await reading.rollback()
+    assert (await upgrade).up_to_date
+    assert slowest < 6
+    await asyncio.gather(reader.close(), other.close())

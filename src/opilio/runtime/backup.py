@@ -15,6 +15,7 @@ from obstore.store import LocalStore, ObjectStore
 
 import opilio
 from opilio.adapters.blobs import open_store
+from opilio.adapters.postgres.database_url import parse_database_url
 from opilio.adapters.postgres.embedded import binary
 from opilio.errors import OpilioError, Unavailable
 from opilio.runtime.bootstrap import database_url
@@ -100,7 +101,7 @@ def _read_manifest(folder: Path) -> Manifest:
 
 async def _dump(url: str, file: Path) -> tuple[str, dict[str, int]]:
     """Dumps and counts in one snapshot, so that the counts are those of the dump."""
-    connection = await asyncpg.connect(url)
+    connection = await asyncpg.connect(**parse_database_url(url).arguments("opilio backup"))
     try:
         async with connection.transaction(isolation="repeatable_read", readonly=True):
             snapshot = await connection.fetchval("select pg_export_snapshot()")
@@ -120,7 +121,7 @@ async def _count(connection: asyncpg.Connection) -> dict[str, int]:
 
 
 async def _refuse_unless_empty(url: str) -> None:
-    connection = await asyncpg.connect(url)
+    connection = await asyncpg.connect(**parse_database_url(url).arguments("opilio backup"))
     try:
         tables = await connection.fetch(_TABLES)
     finally:
@@ -132,7 +133,7 @@ async def _refuse_unless_empty(url: str) -> None:
 
 
 async def _compare(url: str, manifest: Manifest) -> None:
-    connection = await asyncpg.connect(url)
+    connection = await asyncpg.connect(**parse_database_url(url).arguments("opilio backup"))
     try:
         found = await _count(connection)
     finally:

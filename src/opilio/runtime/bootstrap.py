@@ -86,7 +86,7 @@ class Opilio:
 async def database_url(settings: Settings) -> AsyncIterator[str]:
     """The configured database, or the embedded server of the data directory for as long as it is needed."""
     if settings.database_url is not None:
-        yield settings.database_url
+        yield settings.database_direct_url or settings.database_url
         return
     server = EmbeddedPostgres(settings.data_dir / "postgres")
     try:
@@ -104,7 +104,11 @@ async def open_opilio(
         if upgrade or settings.embedded:
             await migrate.upgrade(url)
         database = await Database.connect(
-            url, size=settings.database_pool_size, hot_size=settings.database_hot_pool_size, name=name
+            url,
+            pooled_url=settings.database_url if settings.database_direct_url else None,
+            size=settings.database_pool_size,
+            hot_size=settings.database_hot_pool_size,
+            name=name,
         )
         try:
             if fault := await Readiness(database).fault():

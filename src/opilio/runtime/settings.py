@@ -56,6 +56,11 @@ class Settings(BaseSettings):
     database_url: str | None = Field(
         None, description="URL of PostgreSQL; without it an embedded PostgreSQL is started."
     )
+    database_direct_url: str | None = Field(
+        None,
+        description="URL of PostgreSQL itself where `OPILIO_DATABASE_URL` leads to PgBouncer in transaction mode: for "
+        "LISTEN, locks, migrations and the hot path.",
+    )
     database_pool_size: int = Field(
         8, ge=2, description="Connections to PostgreSQL that one process opens at most for most of its work."
     )
@@ -121,7 +126,7 @@ class Settings(BaseSettings):
     )
 
     max_body_mb: int = Field(
-        16, ge=1, description="Largest request body; an import may be 16 times as large."
+        16, ge=1, description="Largest request body; an import or a batch of results may be 4 times as large."
     )
     login_attempts_per_minute: int = Field(
         10, ge=1, description="Wrong passwords per address and minute before 429."

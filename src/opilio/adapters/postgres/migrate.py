@@ -5,7 +5,9 @@ names of the revisions alone.
 """
 
 import asyncio
+import random
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 _FILE = re.compile(r"^v\d{4}_\w+\.py$")
 _REVISION = re.compile(r'^revision = "(\d+)"', re.MULTILINE)
 _DOWN_REVISION = re.compile(r'^down_revision = "(\d+)"', re.MULTILINE)
+
+
+_TRIES = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +83,30 @@ async def upgrade(url: str, revision: str = "head") -> SchemaStatus:
         if revision == "head" and await is_current(url):
             return SchemaStatus(newest(), newest(), [])
         await status(url)  # refuses a database from the future
-        await asyncio.to_thread(_command().upgrade, _config(url), revision)
+        await _patiently(lambda: _command().upgrade(_config(url), revision))
         return await status(url)
     finally:
         await guard.close()
+
+
+async def _patiently(work: Callable[[], None]) -> None:
+    """Again when a table was in use: what was done before it is committed, and the rest goes on from there."""
+    from sqlalchemy.exc import DBAPIError  # noqa: PLC0415
+
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            return await asyncio.to_thread(work)
+        except (DBAPIError, asyncpg.LockNotAvailableError) as error:
+            cause = getattr(error.orig, "__cause__", None) if isinstance(error, DBAPIError) else error
+            if not isinstance(cause, asyncpg.LockNotAvailableError):
+                raise
+            if not tries_left:
+                raise OpilioError(
+                    f"A table was in use for {_TRIES} tries: {cause}. Nothing is half done; end the long transaction "
+                    "(select * from pg_stat_activity where state <> 'idle') and run it again"
+                ) from error
+        await asyncio.sleep(random.uniform(0.5, 1.5))
+    return None
 
 
 async def downgrade(url: str, revision: str) -> SchemaStatus:

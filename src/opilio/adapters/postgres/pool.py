@@ -29,6 +29,7 @@ PINNED_PLANS = {
     "plan_cache_mode": "force_generic_plan",
     "jit": "off",
 }
+_SETTINGS = {"idle_in_transaction_session_timeout": "30s"}
 _RETRYABLE = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 
 
@@ -65,46 +66,59 @@ class Session:
 class Database:
     """The pools, and statements run outside a transaction."""
 
-    def __init__(self, main: asyncpg.Pool, hot: asyncpg.Pool, url: str) -> None:
+    def __init__(self, main: asyncpg.Pool, hot: asyncpg.Pool, url: str, *, pooled: bool = False) -> None:
         self._main = main
         self._hot = hot
+        self._pooled = pooled
         self.url = url
         self._listener = Listener(url)
 
     @classmethod
-    async def connect(cls, url: str, *, size: int = 8, hot_size: int = 4, name: str = "opilio") -> "Database":
-        """`name` is shown in pg_stat_activity, by which `opilio doctor` finds the running roles."""
-        arguments = parse_database_url(url).arguments(name)
+    async def connect(
+        cls,
+        url: str,
+        *,
+        pooled_url: str | None = None,
+        size: int = 8,
+        hot_size: int = 4,
+        name: str = "opilio",
+    ) -> "Database":
+        """Opens the pools; `name` is shown in pg_stat_activity, by which `opilio doctor` finds the running roles.
+
+        `pooled_url` leads to the same database through a transaction pooler such as PgBouncer: most work goes there.
+        The hot path (its planner settings are set at the start of a connection), LISTEN and locks stay on `url`.
+        """
 
         async def open_pool(
-            most: int, settings: dict[str, str], kind: type[asyncpg.Connection] = asyncpg.Connection
+            most: int, through: str, kind: type[asyncpg.Connection] = asyncpg.Connection, **options: Any
         ) -> asyncpg.Pool:
+            arguments = parse_database_url(through).arguments(name)
+            settings = {**arguments.pop("server_settings"), "timezone": "UTC", **options.pop("settings", {})}
             return await asyncpg.create_pool(
-                **{key: value for key, value in arguments.items() if key != "server_settings"},
+                **arguments,
+                **options,
                 connection_class=kind,
                 min_size=0,
                 max_size=most,
                 init=_prepare,
                 command_timeout=60,
-                server_settings={
-                    **arguments["server_settings"],
-                    "timezone": "UTC",
-                    "idle_in_transaction_session_timeout": "30s",
-                    **settings,
-                },
+                server_settings=settings,
             )
 
         try:
-            main = await open_pool(size, {})
-            hot = await open_pool(hot_size, PINNED_PLANS, HotConnection)
-            async with main.acquire() as connection:
+            if pooled_url is None:
+                main = await open_pool(size, url, settings=_SETTINGS)
+            else:  # a pooler refuses settings it does not track, and the next statement may meet another server process
+                main = await open_pool(size, pooled_url, statement_cache_size=0)
+            hot = await open_pool(hot_size, url, HotConnection, settings=_SETTINGS | PINNED_PLANS)
+            async with main.acquire() as connection, connection.transaction():
                 await connection.fetchval("select 1")
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise Unavailable(
                 f"PostgreSQL does not answer at {mask_url(url)}: {error}. "
                 "Check OPILIO_DATABASE_URL, or leave it out to use the embedded server."
             ) from error
-        return cls(main, hot, url)
+        return cls(main, hot, url, pooled=pooled_url is not None)
 
     async def close(self) -> None:
         await self._listener.close()
@@ -112,6 +126,11 @@ class Database:
 
     @asynccontextmanager
     async def session(self, *, hot: bool = False) -> AsyncIterator[Session]:
+        if self._pooled and not hot:
+            # A pooler keeps one server connection for a transaction alone, and a statement takes two messages.
+            async with self.transaction() as session:
+                yield session
+            return
         async with (self._hot if hot else self._main).acquire() as connection:
             yield Session(connection)
 
@@ -153,7 +172,7 @@ class Database:
     @asynccontextmanager
     async def try_lock(self, name: str) -> AsyncIterator[bool]:
         """Holds a lock by name among all processes; False while another one has it."""
-        async with self._main.acquire() as connection:
+        async with (self._hot if self._pooled else self._main).acquire() as connection:
             if not await connection.fetchval("select pg_try_advisory_lock(hashtext($1))", name):
                 yield False
                 return
@@ -163,8 +182,8 @@ class Database:
                 await connection.fetchval("select pg_advisory_unlock(hashtext($1))", name)
 
     async def notify(self, channel: str, payload: str = "") -> None:
-        async with self._main.acquire() as connection:
-            await connection.execute("select pg_notify($1, $2)", channel, payload)
+        async with self.session() as session:
+            await session.connection.execute("select pg_notify($1, $2)", channel, payload)
 
     async def listen(self, channels: Sequence[str], heard: Heard) -> Subscription:
         """Calls `heard` with channel and payload of every NOTIFY, on one connection for the whole process."""
@@ -176,6 +195,13 @@ _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
 async def _prepare(connection: Any) -> None:
+    async with (
+        connection.transaction()
+    ):  # two statements each: a pooler must not change the server in between
+        await _use_exact_json(connection)
+
+
+async def _use_exact_json(connection: Any) -> None:
     for kind in ("json", "jsonb"):
         await connection.set_type_codec(
             kind, schema="pg_catalog", encoder=lambda value: _encode(value).decode(), decoder=decode_stored

@@ -21,6 +21,7 @@ BENCHES = (
     "analytics",
     "dashboard",
     "freshness",
+    "adaptive_days",
 )
 
 

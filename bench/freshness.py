@@ -1,7 +1,7 @@
 """Weighted freshness of the adaptive schedule beside other rules, from a cold start and with the same crawl slots.
 
 Synthetic worlds (seeds 2 to 4, days 60 to 90) at three budgets, then harder conditions, then a trace file if one is given:
-`python -m bench freshness TRACE.jsonl.gz`, or OPILIO_BENCH_TRACE.
+`OPILIO_BENCH_TRACE=trace.jsonl.gz python -m bench freshness`.
 """
 
 import os

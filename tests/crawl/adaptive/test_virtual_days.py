@@ -5,10 +5,10 @@ import pytest
 from tests.crawl.adaptive.virtual_days import Pages, live
 from tests.crawl.farm import Farm, FarmMaker
 
-POLICIES, DAYS = 400, 10
+POLICIES, DAYS = 400, 9
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 async def test_it_works(farm: Farm, farm_with: FarmMaker) -> None:
     pages = Pages.random(POLICIES, DAYS)
     run = await live(farm.opilio, farm_with().opilio, farm.clock, pages, DAYS)

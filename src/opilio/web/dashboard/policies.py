@@ -81,11 +81,13 @@ async def one_policy(request: PageRequest) -> Page:
     now = (await request.app.live.system_status()).at
     trends = await opilio.prices.trends([policy.id], now)
     title = last["last_title"] if last else None
+    learnt = await opilio.recrawl.policy(policy.id)
     return Page(
         "policy.html",
         title or policy.url,
         {
             "policy": policy,
+            "learnt": learnt,
             "why": why,
             "runs": runs.items,
             "changes": changes.items,
@@ -95,7 +97,13 @@ async def one_policy(request: PageRequest) -> Page:
             "trend": trends[policy.id],
             "charts": [field for field in ("price", "in_stock") if field in fields] + _numbers(fields, last),
         },
-        data={"policy": policy, "why": why.as_answer(), "runs": runs.items, "changes": changes.items},
+        data={
+            "policy": policy,
+            "recrawl": learnt,
+            "why": why.as_answer(),
+            "runs": runs.items,
+            "changes": changes.items,
+        },
         charts=True,
         watch=watch,
     )

@@ -117,6 +117,7 @@ def _shown(policy: PolicyInput | Policy) -> dict[str, str]:
     unit = _unit(policy.frequency_hours)
     fields |= {"frequency": _text(policy.frequency_hours / _HOURS[unit]), "frequency_unit": unit}
     fields["queue"] = policy.queue or ""
+    fields["schedule"] = policy.schedule
     fields["enabled"] = "yes" if policy.enabled else ""
     fields["hot"] = "yes" if policy.hot else ""
     return fields
@@ -141,7 +142,17 @@ def _text(value: Any) -> str:
 
 
 def _typed(request: PageRequest) -> dict[str, str]:
-    names = (*_TEXTS, *_OBJECTS, "labels", "queue", "enabled", "hot", "frequency", "frequency_unit")
+    names = (
+        *_TEXTS,
+        *_OBJECTS,
+        "labels",
+        "queue",
+        "schedule",
+        "enabled",
+        "hot",
+        "frequency",
+        "frequency_unit",
+    )
     return {name: request.field(name) or "" for name in names}
 
 
@@ -155,6 +166,8 @@ def _read(request: PageRequest, kind: type[Any], url: str | None = None) -> Any:
     body |= {name: _object(name, request.field(name)) for name in _OBJECTS}
     body["labels"] = _labels(request.field("labels"))
     body["queue"] = request.field("queue")
+    if schedule := request.field("schedule"):
+        body["schedule"] = schedule
     body["enabled"] = request.field("enabled") == "yes"
     body["hot"] = request.field("hot") == "yes"
     if moment := request.field("next_run_at"):

@@ -90,6 +90,11 @@ READ = (
     _gauge("outbox_age_seconds", "For how long the oldest event has been waiting."),
     _gauge("webhook_backlog", "Deliveries to webhooks that wait, retries included."),
     _gauge("dead_letters", "Messages and deliveries that were given up and wait for a person."),
+    _gauge("crawl_budget_per_day", "Crawls a day that a pool of adaptive policies may make.", "pool"),
+    _gauge("crawl_demand_per_day", "Crawls a day that the plans of a pool ask for at today's price.", "pool"),
+    _gauge("crawl_price", "What a crawl of a pool must be worth, in weighted days of freshness.", "pool"),
+    _gauge("crawl_pool_jobs", "Jobs made within the budget of a pool so far.", "pool"),
+    _gauge("adaptive_policies", "Enabled adaptive policies of a pool.", "pool"),
     _gauge("database_up", "1 while PostgreSQL answers, else 0."),
     _gauge("opilio_build_info", "Always 1; its label is the version.", "version"),
 )

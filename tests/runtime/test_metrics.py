@@ -88,3 +88,14 @@ def test_processes_that_share_a_folder_count_together(tmp_path, processes):
         [sys.executable, "-c", tell], env=env, check=True, timeout=60, capture_output=True, text=True
     )
     assert f"jobs_done_total {3.0 * processes}" in done.stdout
+
+
+async def test_budgets_of_adaptive_policies(opilio):
+    await opilio.policies.create(
+        PolicyInput(url="https://a.example/", schedule="adaptive", labels={"pool": "x"})
+    )
+    await opilio.budgets.refit()
+    found = samples(await metrics_page.render(opilio.insights))
+    assert found["crawl_budget_per_day", "x"] == 1
+    assert found["adaptive_policies", "x"] == 1
+    assert found["crawl_price", "x"] > 0

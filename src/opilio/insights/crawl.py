@@ -297,6 +297,10 @@ class CrawlInsights:
         retries = sum(row["retries"] for row in rows)
         return LastHour(jobs, round(jobs["done"] / total, 4), round(retries / total, 4))
 
+    async def pools(self) -> list[Row]:
+        """The budgets of adaptive policies."""
+        return await self._db.fetch(_Q.pools)
+
     async def queue_depths(self) -> dict[str, int]:
         return {row["queue"]: row["depth"] for row in await self._db.fetch(_Q.queue_depths)}
 

@@ -94,7 +94,7 @@ _READINGS = _Readings()
 async def _read(insights: CrawlInsights) -> list[GaugeMetricFamily]:
     """Each group on its own: one that fails is missing, the others and the counters are still there."""
     values: dict[str, Any] = {"database_up": 0, "opilio_build_info": {opilio.__version__: 1}}
-    for read_group in (_overview, _active_jobs, _last_hour, _queue_depths):
+    for read_group in (_overview, _active_jobs, _last_hour, _queue_depths, _budgets):
         try:
             values |= {**await read_group(insights), "database_up": 1}
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
@@ -128,6 +128,21 @@ async def _last_hour(insights: CrawlInsights) -> dict[str, Any]:
 
 async def _queue_depths(insights: CrawlInsights) -> dict[str, Any]:
     return {"queue_depth": await insights.queue_depths()}
+
+
+async def _budgets(insights: CrawlInsights) -> dict[str, Any]:
+    pools = await insights.pools()
+    columns = {
+        "crawl_budget_per_day": "budget_per_day",
+        "crawl_demand_per_day": "demand",
+        "crawl_price": "price",
+        "crawl_pool_jobs": "created",
+        "adaptive_policies": "pages",
+    }
+    return {
+        name: {pool["pool"]: pool[column] for pool in pools if pool[column] is not None}
+        for name, column in columns.items()
+    }
 
 
 def _family(metric: Metric, value: Any) -> GaugeMetricFamily:

@@ -32,9 +32,9 @@ from bench.analytics_stages import items_of, stage_times, texts_of
 from bench.report import Table
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
-from opilio.adapters.rabbitmq import RabbitBus
 from opilio.bus import Outgoing
 from opilio.contracts.topology import COLLECTED_QUEUE, LIFECYCLE, topology
+from opilio.rabbitmq.bus import RabbitBus
 
 SCALE = float(os.environ.get("OPILIO_BENCH_SCALE", "1"))
 BATCHES, SIZE, COMMENTS = max(100, int(10_000 * SCALE)), 50, 3

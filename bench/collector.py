@@ -24,11 +24,11 @@ from tests.components.servers import RabbitMQ, Redis
 
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
-from opilio.adapters.rabbitmq import RabbitBus
 from opilio.bus import Message, Outgoing
 from opilio.collector.collector import Collector
 from opilio.collector.config import Config
 from opilio.contracts.topology import RESULTS, RESULTS_QUEUE, topology
+from opilio.rabbitmq.bus import RabbitBus
 
 SCALE = float(os.environ.get("OPILIO_BENCH_SCALE", "1"))
 MESSAGES = max(1_000, int(20_000 * SCALE))

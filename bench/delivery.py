@@ -16,7 +16,6 @@ from tests.components.servers import RabbitMQ, free_port
 
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
-from opilio.adapters.rabbitmq import RabbitBus
 from opilio.contracts.topology import EVENTS, topology
 from opilio.delivery.outbox.publish import Publisher
 from opilio.delivery.outbox.relay import Relay
@@ -24,6 +23,7 @@ from opilio.delivery.outbox.routing import to_broker
 from opilio.delivery.webhooks.client import WebhookClient
 from opilio.delivery.webhooks.sender import Sender
 from opilio.net.allowed_addresses import parse_allow
+from opilio.rabbitmq.bus import RabbitBus
 
 MESSAGES = int(os.environ.get("BENCH_MESSAGES", "20000"))
 ENDPOINTS = 10_000

@@ -1,7 +1,7 @@
 """The bus: how parts and processes hand messages to each other.
 
 Two implementations keep this protocol and pass one conformance suite: RabbitMQ
-(`opilio.adapters.rabbitmq`) and tables of PostgreSQL (`opilio.adapters.local_bus`).
+(`opilio.rabbitmq.bus`) and tables of PostgreSQL (`opilio.adapters.local_bus`).
 
 Delivery is at least once: a handler is idempotent, and answers with a verdict after its own commit.
 """

@@ -18,12 +18,12 @@ from obstore.store import S3Store
 from opilio.adapters.local_bus import LocalBus
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
-from opilio.adapters.rabbitmq import RabbitBus
 from opilio.bus import Outgoing
 from opilio.collector.collector import open_projects
 from opilio.collector.config import Config
 from opilio.contracts.projects import ProjectInput, ProjectState
 from opilio.contracts.topology import COLLECTED_QUEUE, LIFECYCLE, RESULTS_QUEUE, topology
+from opilio.rabbitmq.bus import RabbitBus
 from tests.components.servers import S3, RabbitMQ
 
 _ACK_LOCK = 4242

@@ -7,13 +7,13 @@ import asyncio
 import sys
 
 from opilio.adapters.postgres import Database
-from opilio.adapters.rabbitmq import RabbitBus
 from opilio.collector.collector import Collector
 from opilio.collector.config import Config
 from opilio.contracts.topology import topology
 from opilio.delivery.progress import ProgressReports
 from opilio.errors import Unavailable
 from opilio.net.allowed_addresses import parse_allow
+from opilio.rabbitmq.bus import RabbitBus
 
 
 async def connected(amqp_url: str) -> RabbitBus:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from opilio.adapters.rabbitmq import RabbitBus
 from opilio.bus import Outgoing
 from opilio.collector.collector import open_projects
 from opilio.collector.config import Config
@@ -22,6 +21,7 @@ from opilio.delivery.webhooks.client import WebhookClient
 from opilio.delivery.webhooks.sender import Sender
 from opilio.errors import Unavailable
 from opilio.net.allowed_addresses import parse_allow
+from opilio.rabbitmq.bus import RabbitBus
 from tests.collector.samples import analyzed, encoded, v2
 from tests.collector.world import QUICK, clean_redis, purge, running, until
 from tests.delivery.receiver import Receiver

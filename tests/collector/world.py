@@ -13,12 +13,12 @@ from redis.asyncio import Redis
 
 from opilio.adapters.local_bus import LocalBus
 from opilio.adapters.postgres import Database
-from opilio.adapters.rabbitmq import RabbitBus
 from opilio.bus import Ack, Bus, Message
 from opilio.collector.collector import Collector
 from opilio.collector.config import Config
 from opilio.contracts.projects import ProjectInput
 from opilio.contracts.topology import INBOUND, LIFECYCLE, RESULTS, Topology, topology
+from opilio.rabbitmq.bus import RabbitBus
 from tests.collector.samples import encoded
 
 QUICK = Config(backoff=timedelta(seconds=0.2), task_timeout=timedelta(seconds=60))

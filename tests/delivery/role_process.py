@@ -5,7 +5,6 @@ import sys
 from datetime import timedelta
 
 from opilio.adapters.postgres import Database
-from opilio.adapters.rabbitmq import RabbitBus
 from opilio.contracts.topology import topology
 from opilio.delivery.outbox.publish import Publisher
 from opilio.delivery.outbox.relay import Relay
@@ -13,6 +12,7 @@ from opilio.delivery.outbox.routing import to_broker
 from opilio.delivery.webhooks.client import WebhookClient
 from opilio.delivery.webhooks.sender import Sender
 from opilio.net.allowed_addresses import parse_allow
+from opilio.rabbitmq.bus import RabbitBus
 
 
 async def main(database_url: str, amqp_url: str) -> None:

@@ -7,9 +7,9 @@ from uuid import uuid4
 import pytest
 
 from opilio.adapters.local_bus import LocalBus
-from opilio.adapters.rabbitmq import RabbitBus
 from opilio.bus import Ack, Bus, DeadLetter, Hold, Message, Outgoing, Retry, Unroutable
 from opilio.contracts.topology import Binding, Exchange, Queue, Topology
+from opilio.rabbitmq.bus import RabbitBus
 
 
 def a_topology() -> Topology:

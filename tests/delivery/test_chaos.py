@@ -14,7 +14,6 @@ import aio_pika
 import msgspec
 import pytest
 
-from opilio.adapters.rabbitmq import RabbitBus
 from opilio.bus import Ack, Message
 from opilio.contracts.topology import RESULTS, RESULTS_QUEUE, topology
 from opilio.delivery.outbox.relay import Relay
@@ -22,6 +21,7 @@ from opilio.delivery.outbox.routing import to_broker
 from opilio.delivery.webhooks.client import WebhookClient
 from opilio.delivery.webhooks.sender import Sender
 from opilio.errors import Unavailable
+from opilio.rabbitmq.bus import RabbitBus
 from tests.delivery.receiver import Receiver, Reply
 from tests.delivery.world import ANYWHERE, World
 

@@ -6,13 +6,13 @@ from uuid import UUID
 
 import pytest
 
-from opilio.adapters.rabbitmq import RabbitBus
 from opilio.bus import Ack, Bus, DeadLetter, Message
 from opilio.contracts.topology import RESULTS_QUEUE, topology
 from opilio.delivery.dead_letters import DeadLetterIndex, DeadLetters
 from opilio.delivery.outbox.publish import Publisher
 from opilio.delivery.webhooks.client import WebhookClient
 from opilio.errors import Conflict, NotFound
+from opilio.rabbitmq.bus import RabbitBus
 from opilio.runtime.bootstrap import open_bus, wire
 from tests.delivery.receiver import Receiver, Reply
 from tests.delivery.world import ANYWHERE, World

@@ -8,13 +8,13 @@ import pytest
 
 from opilio.adapters.local_bus import LocalBus
 from opilio.adapters.postgres import load_queries, migrate
-from opilio.adapters.rabbitmq import RabbitBus
 from opilio.bus import Ack, Message, Outgoing, Unroutable
 from opilio.contracts.topology import topology
 from opilio.delivery.outbox.publish import Publisher
 from opilio.delivery.outbox.relay import Relay
 from opilio.delivery.outbox.routing import to_broker, to_local_bus
 from opilio.delivery.webhooks.client import WebhookClient
+from opilio.rabbitmq.bus import RabbitBus
 from tests.delivery.world import ANYWHERE, World
 
 

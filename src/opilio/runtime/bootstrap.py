@@ -45,7 +45,7 @@ from opilio.runtime.readiness import Readiness
 from opilio.runtime.settings import Settings
 
 if TYPE_CHECKING:
-    from opilio.adapters.rabbitmq import RabbitBus
+    from opilio.rabbitmq.bus import RabbitBus
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ async def open_bus(settings: Settings, database: Database) -> AsyncIterator["Loc
 
 
 def _rabbit(url: str, settings: Settings) -> "RabbitBus":
-    from opilio.adapters.rabbitmq import RabbitBus  # noqa: PLC0415 - most processes never need it
+    from opilio.rabbitmq.bus import RabbitBus  # noqa: PLC0415 - most processes never need it
 
     return RabbitBus(url, settings.topology)
 

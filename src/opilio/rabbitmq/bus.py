@@ -21,7 +21,6 @@ from aio_pika.exceptions import AMQPError
 from aiormq.abc import DeliveredMessage
 from pamqp.commands import Basic
 
-from opilio.adapters.rabbitmq_topology import Declaration
 from opilio.bus import (
     CONTENT_ENCODING,
     CONTENT_TYPE,
@@ -41,6 +40,7 @@ from opilio.bus import (
 )
 from opilio.contracts.topology import DEAD_LETTERS, Queue, Topology
 from opilio.errors import Unavailable
+from opilio.rabbitmq.declare import Declaration
 
 log = structlog.get_logger(__name__)
 _GONE = (AMQPError, ConnectionError, OSError, TimeoutError, RuntimeError)

@@ -1,0 +1,1 @@
+"""The bus on RabbitMQ; light enough for crawlers: it needs aio-pika and no database."""

@@ -1,9 +1,9 @@
-"""The bus: how parts and processes hand messages to each other.
+"""The bus protocol: how parts and processes exchange messages.
 
-Two implementations keep this protocol and pass one conformance suite: RabbitMQ
-(`opilio.rabbitmq.bus`) and tables of PostgreSQL (`opilio.adapters.local_bus`).
+Two implementations pass one conformance suite: RabbitMQ (`opilio.rabbitmq.bus`) and tables of PostgreSQL
+(`opilio.adapters.local_bus`).
 
-Delivery is at least once: a handler is idempotent, and answers with a verdict after its own commit.
+Delivery is at least once: a handler is idempotent, and returns a verdict after its own commit.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -12,22 +12,33 @@ from datetime import timedelta
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 from uuid import uuid4
 
+import structlog
+
 from opilio.errors import OpilioError
+
+log = structlog.get_logger(__name__)
 
 Headers: TypeAlias = Mapping[str, Any]
 CONTENT_TYPE = "application/json"
 CONTENT_ENCODING = "utf-8"
 SCHEMA_VERSION = 1
 MOST_RETRIES_AFTER_EXCEPTION = 10
+# A message that moved to another queue keeps where it was first published.
+ORIGINAL_EXCHANGE = "x-original-exchange"
+ORIGINAL_ROUTING_KEY = "x-original-routing-key"
 
 
-class Unroutable(OpilioError):
-    """A message that no queue is bound for; whoever published it decides what that means."""
+class Unpublishable(OpilioError):
+    """A message that the bus can never take; the text says why."""
+
+
+class Unroutable(Unpublishable):
+    """A message that no queue is bound for; the publisher decides what that means."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A message to be published. `after` is for a delay queue, named on the exchange `""`."""
+    """A message to be published. `after` delays it on its way to the queue that the exchange `""` names."""
 
     exchange: str
     routing_key: str
@@ -49,8 +60,9 @@ class Message:
     message_id: str
     correlation_id: str | None = None
     headers: Headers = field(default_factory=dict)
-    deliveries: int = 1  # how often it was handed out, this time included
-    retries: int = 0  # how often a consumer asked for it again
+    deliveries: int = 1  # how often it was delivered, this time included
+    retries: int = 0  # how often a consumer asked for a retry
+    fault: str | None = None  # why it cannot be handled: its headers are malformed
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +72,7 @@ class Ack:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Again after a delay, by way of the queue's delay queues, with the header `retry=true`."""
+    """Deliver again after a wait, with the header `retry=true`."""
 
     after: timedelta
     reason: str = ""
@@ -68,22 +80,20 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Hopeless: to the queue's dead letters, the body untouched, the reason in `x-reason`."""
+    """Move to the queue's dead letters, the body untouched, the reason in `x-reason`."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """Not for this consumer: it stays in its queue, unacknowledged, until this consumer ends.
+class Park:
+    """Move to the parking queue `name` of the queue, until `Bus.unpark` moves it back."""
 
-    Messages behind it go on; when the consumer closes, or dies, the message is handed out again.
-    """
-
+    name: str
     reason: str = ""
 
 
-Verdict: TypeAlias = Ack | Retry | DeadLetter | Hold
+Verdict: TypeAlias = Ack | Retry | DeadLetter | Park
 Handler: TypeAlias = Callable[[Message], Awaitable[Verdict]]
 
 
@@ -91,13 +101,13 @@ class Consumer(Protocol):
     """A running subscription."""
 
     async def close(self) -> None:
-        """Takes nothing new, lets what is being handled end, gives back the rest."""
+        """Takes nothing new, lets running handlers finish, returns the rest to the queue."""
         ...
 
 
 @runtime_checkable
 class Bus(Protocol):
-    """What a part sees of the bus."""
+    """What parts use of the bus."""
 
     async def publish(
         self,
@@ -110,26 +120,30 @@ class Bus(Protocol):
         correlation_id: str | None = None,
         after: timedelta | None = None,
     ) -> None:
-        """Returns when the message is safe; raises `Unroutable`, or `Unavailable` when it may not be."""
+        """Returns when the message is stored; raises `Unpublishable`, or `Unavailable` when it may not be."""
         message = Outgoing(
             exchange, routing_key, body, headers or {}, message_id or str(uuid4()), correlation_id, after
         )
-        [unroutable] = await self.publish_many([message])
-        if unroutable:
-            raise unroutable
+        [refused] = await self.publish_many([message])
+        if refused:
+            raise refused
 
-    async def publish_many(self, messages: Sequence[Outgoing]) -> list[Unroutable | None]:
-        """Publishes in order and returns when all are safe, saying which had no queue to go to."""
+    async def publish_many(self, messages: Sequence[Outgoing]) -> list[Unpublishable | None]:
+        """Publishes in order; returns when all are stored, with the reason for each that cannot be."""
         ...
 
     async def consume(
         self, queue: str, handler: Handler, *, prefetch: int = 1, delivery_limit: int | None = 20
     ) -> Consumer:
-        """Hands at most `prefetch` messages at once to `handler`, until closed, across reconnects.
+        """Passes at most `prefetch` messages at once to `handler`, until closed, across reconnects.
 
-        A handler that raises is asked again later. A message handed out more than `delivery_limit`
-        times without a verdict (it kills its consumer, say) becomes a dead letter.
+        When a handler raises, its message is retried. A message delivered more than `delivery_limit` times
+        without a verdict (it kills its consumer, for example) becomes a dead letter.
         """
+        ...
+
+    async def unpark(self, queue: str, name: str) -> int:
+        """Moves all messages of a parking queue back to their queue; answers how many."""
         ...
 
     async def depth(self, queue: str) -> int:
@@ -139,13 +153,36 @@ class Bus(Protocol):
     async def close(self) -> None: ...
 
 
+def read_retries(headers: Headers) -> tuple[int, str | None]:
+    """The count in `x-retries`, and what is wrong with it."""
+    value = headers.get("x-retries", 0)
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 9:
+        return int(value), None
+    if isinstance(value, int) and 0 <= value < 10**9:
+        return value, None
+    return 0, f"its header x-retries is not a count: {value!r:.100}"
+
+
+async def verdict_of(message: Message, handler: Handler, delivery_limit: int | None) -> Verdict:
+    """Calls the handler, unless the message must be dead-lettered without it."""
+    if message.fault is not None:
+        return DeadLetter(message.fault)
+    if delivery_limit is not None and message.deliveries > delivery_limit:
+        return DeadLetter(f"delivered {message.deliveries} times without a verdict")
+    try:
+        return await handler(message)
+    except Exception as error:
+        log.exception("bus.handler_failed", queue=message.queue, message_id=message.message_id)
+        return after_exception(error, message.retries)
+
+
 def standard_headers(headers: Headers | None) -> dict[str, Any]:
-    """The headers that everything published carries; the trace goes on where the caller names one."""
+    """The headers of every message; a trace id that the caller gives is kept."""
     return {"x-schema-version": SCHEMA_VERSION, "x-trace-id": uuid4().hex, **(headers or {})}
 
 
 def after_exception(error: Exception, retries: int) -> Verdict:
-    """What becomes of a message whose handler raised: again after 1, 2, 4 … 60 seconds, ten times."""
+    """The verdict when a handler raised: retry after 1, 2, 4 … 60 seconds, ten times."""
     reason = f"{type(error).__name__}: {error}"
     if retries >= MOST_RETRIES_AFTER_EXCEPTION:
         return DeadLetter(f"its handler failed {retries + 1} times, last with {reason}")

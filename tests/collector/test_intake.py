@@ -72,7 +72,7 @@ async def test_a_retry_waits_in_its_delay_queue(request, database):
         await world.result(v2(found=0, success=False, code="TIMEOUT"))
 
         async def waits() -> bool:
-            return await world.bus.depth("crawler.tiktok.retry.1") == 1
+            return await world.bus.depth("crawler.tiktok.retry.300") == 1
 
         await until(waits)
 

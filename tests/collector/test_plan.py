@@ -123,7 +123,6 @@ def test_a_third_platform_is_one_entry_and_one_mapper():
     assert (task.platform, task.payload, len(plan.tasks)) == ("threads", {"q": "iphone"}, 3)
     strategy = strategies["threads"]
     assert strategy.queue == "crawler.threads.queue"
-    assert strategy.delay_queue(2) == "crawler.threads.retry.2"
 
 
 def test_a_platform_without_a_strategy_is_no_configuration():

@@ -38,12 +38,10 @@ async def purge(url: str, wanted: Topology) -> None:
         channel = await connection.channel()
         under = await channel.get_underlay_channel()
         for queue in wanted.queues:
-            for name in (
-                queue.name,
-                *queue.delay_queues,
-                *([queue.dead_letter_queue] if queue.dead_letters else []),
-            ):
+            for name in (queue.name, *([queue.dead_letter_queue] if queue.dead_letters else [])):
                 await under.queue_purge(name)
+            for name in queue.delay_queues:
+                await under.queue_delete(name)
 
 
 async def clean_redis(url: str) -> str:

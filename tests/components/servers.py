@@ -105,6 +105,8 @@ class RabbitMQ(Server):
         self.distribution_port = free_port()
         self.epmd_port = free_port()
         (self.folder / "plugins").write_text("[].\n")
+        # RabbitMQ 4's own default: what is larger must be refused here as it will be there.
+        (self.folder / "rabbitmq.conf").write_text(f"max_message_size = {16 << 20}\n")
 
     @property
     def url(self) -> str:

@@ -110,7 +110,8 @@ def test_every_exchange_queue_and_event_is_in_the_asyncapi_document():
     queues = {binding["queue"]["name"] for binding in bindings if binding["is"] == "queue"}
     exchanges = {binding["exchange"]["name"] for binding in bindings if binding["is"] == "routingKey"}
     wiring = topology()
-    declared = {name for q in wiring.queues for name in (q.name, *q.delay_queues)}
+    declared = {name for q in wiring.queues for name in (q.name, f"{q.base}.retry.{{seconds}}")}
+    declared |= {q.parking_queue(name) for q in wiring.queues for name in q.parking}
     declared |= {q.dead_letter_queue for q in wiring.queues if q.dead_letters}
     assert queues == declared
     assert exchanges == {exchange.name for exchange in wiring.exchanges}

@@ -210,7 +210,10 @@ def test_the_topology_has_the_names_of_the_contract():
         "crawler.tiktok.queue",
         "crawler.youtube.queue",
     }
-    assert task_queue("tiktok").delay_queue(1) == "crawler.tiktok.retry.1"
-    assert task_queue("tiktok").delay_queue(99) == "crawler.tiktok.retry.3"
+    queue = task_queue("tiktok")
+    assert queue.delay_queue(timedelta(seconds=30)) == "crawler.tiktok.retry.30"
+    assert queue.delay_queue(timedelta(seconds=31)) == "crawler.tiktok.retry.60"
+    assert queue.delay_queue(timedelta(milliseconds=10)) == "crawler.tiktok.retry.0.25"
+    assert queue.delay_queue(timedelta(days=9)) == "crawler.tiktok.retry.86400"
     dead = {q.dead_letter_queue for q in found.queues if q.dead_letters}
     assert dead >= {"collector.inbound.dlq", "collector.results.dlq", "analytics.data.collected.dlq"}

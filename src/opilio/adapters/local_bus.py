@@ -16,19 +16,23 @@ import structlog
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.adapters.sql import QUERIES
 from opilio.bus import (
+    ORIGINAL_EXCHANGE,
+    ORIGINAL_ROUTING_KEY,
     Ack,
     Bus,
     DeadLetter,
     Handler,
-    Hold,
     Message,
     Outgoing,
+    Park,
     Retry,
+    Unpublishable,
     Unroutable,
     Verdict,
-    after_exception,
+    read_retries,
     standard_headers,
     topic_regex,
+    verdict_of,
 )
 from opilio.contracts.topology import Queue, Topology
 from opilio.loop import wait_for
@@ -59,13 +63,9 @@ class LocalBus(Bus):
 
     async def _declare(self, session: Session) -> None:
         main = [queue.name for queue in self._topology.queues]
-        delays = [(delay, queue.name) for queue in self._topology.queues for delay in queue.delay_queues]
         bound = [(b.exchange, b.pattern, q.name) for q in self._topology.queues for b in q.bindings]
         exchanges, patterns, queues = [list(column) for column in zip(*bound, strict=True)]
-        await session.execute(QUERIES.bus_declare_queues, queues=main, delays_for=[None] * len(main))
-        await session.execute(
-            QUERIES.bus_declare_queues, queues=[d for d, _ in delays], delays_for=[q for _, q in delays]
-        )
+        await session.execute(QUERIES.bus_declare_queues, queues=main)
         await session.execute(
             QUERIES.bus_delete_bindings, queues=main, exchanges=exchanges, patterns=patterns, bound=queues
         )
@@ -84,11 +84,11 @@ class LocalBus(Bus):
         for event in woken:
             event.set()
 
-    async def publish_many(self, messages: Sequence[Outgoing]) -> list[Unroutable | None]:
+    async def publish_many(self, messages: Sequence[Outgoing]) -> list[Unpublishable | None]:
         async with self._db.transaction() as session:
             return await self.route(session, messages)
 
-    async def route(self, session: Session, messages: Sequence[Outgoing]) -> list[Unroutable | None]:
+    async def route(self, session: Session, messages: Sequence[Outgoing]) -> list[Unpublishable | None]:
         """Publishes inside the caller's transaction: the messages are there when it commits."""
         if not messages:
             return []
@@ -123,6 +123,10 @@ class LocalBus(Bus):
         consumer.start()
         return consumer
 
+    async def unpark(self, queue: str, name: str) -> int:
+        parking = self._topology.queue(queue).parking_queue(name)
+        return await self._db.execute(QUERIES.bus_unpark, parking=parking, queue=queue)
+
     async def depth(self, queue: str) -> int:
         return int(await self._db.value(QUERIES.bus_depth, queue=queue))
 
@@ -154,7 +158,6 @@ class LocalConsumer:
         self._lease: UUID = uuid4()
         self.wake = asyncio.Event()
         self._handling: dict[int, asyncio.Task[None]] = {}
-        self._held: set[int] = set()
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -193,21 +196,13 @@ class LocalConsumer:
     async def _handle(self, row: Row) -> None:
         message = _message(row)
         try:
-            await self._settle(row["id"], await self._verdict(message), message)
+            verdict = await verdict_of(message, self._handler, self._delivery_limit)
+            await self._settle(row["id"], verdict, message)
         except Exception:  # the lease expires and the message is delivered again: nothing is lost
             log.exception("bus.settle_failed", queue=message.queue, message_id=message.message_id)
         finally:
             self._handling.pop(row["id"], None)
             self.wake.set()
-
-    async def _verdict(self, message: Message) -> Verdict:
-        if self._delivery_limit is not None and message.deliveries > self._delivery_limit:
-            return DeadLetter(f"handed out {message.deliveries} times without a verdict")
-        try:
-            return await self._handler(message)
-        except Exception as error:
-            log.exception("bus.handler_failed", queue=message.queue, message_id=message.message_id)
-            return after_exception(error, message.retries)
 
     async def _settle(self, id_: int, verdict: Verdict, message: Message) -> None:
         match verdict:
@@ -226,13 +221,14 @@ class LocalConsumer:
                     reason=reason,
                     dead_letter_queue=self._queue.dead_letter_queue,
                 )
-            case Hold():
-                self._held.add(id_)
+            case Park(name, _):
+                parking = self._queue.parking_queue(name)
+                await self._db.execute(QUERIES.bus_park, id=id_, lease=self._lease, parking=parking)
 
     async def _renew_forever(self) -> None:
         while True:
             await asyncio.sleep(self._lease_seconds / 3)
-            ids = [*self._handling, *self._held]
+            ids = list(self._handling)
             if not ids:
                 continue
             try:
@@ -256,14 +252,20 @@ class LocalConsumer:
 
 
 def _message(row: Row) -> Message:
+    """The message with the exchange and routing key it was first published with."""
+    headers = dict(row["headers"])
+    exchange = headers.pop(ORIGINAL_EXCHANGE, None)
+    routing_key = headers.pop(ORIGINAL_ROUTING_KEY, None)
+    retries, fault = read_retries(headers)
     return Message(
         body=row["body"],
         queue=row["queue"],
-        exchange=row["exchange"],
-        routing_key=row["routing_key"],
+        exchange=exchange if isinstance(exchange, str) else row["exchange"],
+        routing_key=routing_key if isinstance(routing_key, str) else row["routing_key"],
         message_id=row["message_id"],
         correlation_id=row["correlation_id"],
-        headers=row["headers"],
+        headers=headers,
         deliveries=row["deliveries"],
-        retries=int(row["headers"].get("x-retries", 0)),
+        retries=retries,
+        fault=fault,
     )

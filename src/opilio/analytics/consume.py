@@ -2,7 +2,7 @@
 
 from opilio.analytics.metrics import AnalyticsMetrics
 from opilio.analytics.processing import BatchProcessor, Disabled, Done, Reject, RetryLater
-from opilio.bus import Ack, DeadLetter, Hold, Message, Retry, Verdict
+from opilio.bus import Ack, DeadLetter, Message, Park, Retry, Verdict
 
 
 class BatchConsumer:
@@ -22,5 +22,5 @@ class BatchConsumer:
                 return Retry(after, reason)
             case Reject(reason):
                 return DeadLetter(reason)
-            case Disabled(reason):
-                return Hold(reason)
+            case Disabled(format_, reason):
+                return Park(format_, reason)

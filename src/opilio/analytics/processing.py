@@ -65,8 +65,9 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Disabled:
-    """A disabled format: leave the message in its queue."""
+    """A disabled format: the message waits in the parking queue of its format."""
 
+    format: str
     reason: str
 
 
@@ -110,7 +111,7 @@ class BatchProcessor:
         except Unreadable as fault:
             return Reject(str(fault))
         if not self._enabled(inbound):
-            return Disabled(f"{inbound.format} messages are disabled")
+            return Disabled(inbound.format, f"{inbound.format} messages are disabled")
         trace = (headers or {}).get("x-trace-id")
         inbound = replace(inbound, trace_id=str(trace) if trace else None)
         with structlog.contextvars.bound_contextvars(batch=inbound.batch_key, trace_id=trace):

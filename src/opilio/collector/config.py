@@ -8,7 +8,7 @@ from types import MappingProxyType
 from opilio.backoff import doubling
 from opilio.collector.platforms import PLATFORMS, Strategy
 from opilio.collector.result import RETRYABLE_CODES
-from opilio.contracts.topology import RESULTS, RETRY_STEPS
+from opilio.contracts.topology import RESULTS
 
 _LONGEST_BACKOFF = timedelta(hours=24)
 
@@ -33,7 +33,6 @@ class Config:
     strict_contracts: bool = False
     progress_webhook_url: str | None = None
     results_exchange: str = RESULTS
-    retry_steps: int = RETRY_STEPS
 
     def __post_init__(self) -> None:
         unknown = [platform for platform in self.platforms if platform not in self.strategies]

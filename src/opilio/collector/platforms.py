@@ -40,9 +40,6 @@ class Strategy:
     def queue(self) -> str:
         return task_queue(self.platform).name
 
-    def delay_queue(self, retry: int) -> str:
-        return task_queue(self.platform).delay_queue(retry)
-
 
 def for_tiktok(search: Search) -> dict[str, Any]:
     """`publish_time` is the shortest of TikTok's ranges that covers the requested days."""

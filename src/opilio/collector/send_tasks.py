@@ -82,7 +82,7 @@ class Sender:
         waits = retry > 0 and row["wait"] > 0
         return Outgoing(
             exchange="",
-            routing_key=strategy.delay_queue(retry) if waits else strategy.queue,
+            routing_key=strategy.queue,
             body=_encode(task),
             headers={**headers, "retry": True} if retry > 0 else headers,
             message_id=f"{task.platform}/{task.job_id}/{task.attempt}",

@@ -1,7 +1,8 @@
-"""Every exchange, queue and binding, as data: what RabbitMQ declares and the local bus keeps in tables."""
+"""Every exchange, queue and binding, as data: RabbitMQ declares them, the local bus keeps them in tables."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 
 EVENTS = "crawl.events"
 INBOUND = "collector.inbound"
@@ -13,9 +14,11 @@ INBOUND_QUEUE = "collector.inbound"
 RESULTS_QUEUE = "collector.results"
 COLLECTED_QUEUE = "analytics.data.collected"
 DEAD_LETTER_INDEX = "opilio.dead-letters.index"
+COLLECTED_FORMATS = ("event", "legacy", "inline")
 
 PLATFORMS = ("tiktok", "youtube")
-RETRY_STEPS = 3
+# Waiting messages stand in a delay queue by the length of their wait, so that none stands behind a longer one.
+DELAY_SECONDS = (0.25, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 21600, 86400)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +37,13 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A durable queue with its delay queues and its dead letters."""
+    """A durable queue with its delay queues, its parking queues and its dead letters."""
 
     name: str
     description: str
     bindings: tuple[Binding, ...] = ()
-    retry_steps: int = RETRY_STEPS
     dead_letters: bool = True
+    parking: tuple[str, ...] = ()
 
     @property
     def base(self) -> str:
@@ -50,13 +53,20 @@ class Queue:
     def dead_letter_queue(self) -> str:
         return f"{self.base}.dlq"
 
-    def delay_queue(self, retry: int) -> str:
-        """The delay queue of the n-th retry; later ones share the last."""
-        return f"{self.base}.retry.{min(max(retry, 1), self.retry_steps)}"
+    def delay_queue(self, wait: timedelta) -> str:
+        """The delay queue for a wait: `<base>.retry.<n>` holds waits of up to n seconds."""
+        seconds = wait.total_seconds()
+        step = next((step for step in DELAY_SECONDS if seconds <= step), DELAY_SECONDS[-1])
+        return f"{self.base}.retry.{step:g}"
 
     @property
     def delay_queues(self) -> tuple[str, ...]:
-        return tuple(self.delay_queue(step) for step in range(1, self.retry_steps + 1))
+        """Every delay queue that may exist; each is declared when it is first needed."""
+        return tuple(self.delay_queue(timedelta(seconds=step)) for step in DELAY_SECONDS)
+
+    def parking_queue(self, name: str) -> str:
+        """Messages of a kind that is switched off wait here."""
+        return f"{self.base}.parked.{name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +96,7 @@ def topology(
     results: str = RESULTS,
     lifecycle: str = LIFECYCLE,
 ) -> Topology:
-    """The whole of it; exchange names are configuration, queue names are the contract."""
+    """The whole topology; exchange names are configuration, queue names are the contract."""
     return Topology(
         exchanges=(
             Exchange(events, "What Opilio tells the application: CloudEvents, the type as routing key."),
@@ -110,13 +120,13 @@ def topology(
                 COLLECTED_QUEUE,
                 "Batches of collected items, to be analysed.",
                 (Binding(lifecycle, "data.collected"),),
+                parking=COLLECTED_FORMATS,
             ),
             *(task_queue(platform) for platform in platforms),
             Queue(
                 DEAD_LETTER_INDEX,
                 "A copy of every dead letter, for the list of dead letters.",
                 (Binding(DEAD_LETTERS, "#"),),
-                retry_steps=1,
                 dead_letters=False,
             ),
         ),

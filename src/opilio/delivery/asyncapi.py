@@ -19,7 +19,7 @@ from opilio.contracts.collector import (
 from opilio.contracts.events import CloudEvent
 from opilio.contracts.items import CollectedItem, ItemComment
 from opilio.contracts.projects import ProjectCreated
-from opilio.contracts.topology import DEAD_LETTERS, EVENTS, Binding, Queue, Topology, topology
+from opilio.contracts.topology import DEAD_LETTERS, DELAY_SECONDS, EVENTS, Binding, Queue, Topology, topology
 from opilio.contracts.webhooks import WEBHOOK_TEST
 from opilio.delivery.webhooks.samples import sample
 
@@ -142,17 +142,28 @@ def _queue_channels(wiring: Topology) -> Json:
     channels: Json = {}
     for queue in wiring.queues:
         channels[f"queue/{queue.name}"] = _queue_channel(queue.name, queue.description, _queue_message(queue))
-        for step, name in enumerate(queue.delay_queues, 1):
-            text = (
-                f"Retry {step} of {queue.name} waits here; its TTL is the message's own, then it goes back."
-            )
-            channels[f"queue/{name}"] = _queue_channel(name, text, "retried")
+        channels[f"queue/{queue.base}.retry"] = _delay_channel(queue)
+        for name in queue.parking:
+            parking = queue.parking_queue(name)
+            text = f"Messages of the format {name} wait here while it is switched off."
+            channels[f"queue/{parking}"] = _queue_channel(parking, text, _queue_message(queue))
         if queue.dead_letters:
             text = f"What {queue.name} gave up: the body untouched, the reason in x-reason."
             channels[f"queue/{queue.dead_letter_queue}"] = _queue_channel(
                 queue.dead_letter_queue, text, "deadLetter"
             )
     return channels
+
+
+def _delay_channel(queue: Queue) -> Json:
+    """The delay queues of a queue, one for each length of wait."""
+    channel = _queue_channel(
+        f"{queue.base}.retry.{{seconds}}",
+        f"Retries of {queue.name} whose wait is at most so many seconds; after its own TTL a message goes back.",
+        "retried",
+    )
+    steps = [f"{step:g}" for step in DELAY_SECONDS]
+    return channel | {"parameters": {"seconds": {"enum": steps, "description": "The longest wait."}}}
 
 
 def _queue_channel(name: str, description: str, message: str) -> Json:

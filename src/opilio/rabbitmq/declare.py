@@ -1,4 +1,4 @@
-"""Makes a topology on RabbitMQ: durable topic exchanges, quorum queues, delay queues, dead letters."""
+"""Declares a topology on RabbitMQ: durable topic exchanges, quorum queues, parking queues, dead letters."""
 
 from typing import Any
 
@@ -38,15 +38,19 @@ class Declaration:
         await self._queue(queue.name, dead)
         for binding in queue.bindings:
             await self._bind(queue.name, binding.exchange, binding.pattern)
-        for name in queue.delay_queues:
-            # Messages bring their own TTL, so that another backoff needs no other queue.
-            back = {
-                "x-dead-letter-exchange": "",
-                "x-dead-letter-routing-key": queue.name,
-                "x-dead-letter-strategy": "at-least-once",
-                "x-overflow": "reject-publish",
-            }
-            await self._queue(name, back)
+        for name in queue.parking:
+            await self._queue(queue.parking_queue(name), {})
+
+    async def declare_delay(self, queue: Queue, name: str) -> None:
+        """Declares one delay queue when it is first needed; its messages have their own TTL."""
+        back = {
+            "x-dead-letter-exchange": "",
+            "x-dead-letter-routing-key": queue.name,
+            "x-dead-letter-strategy": "at-least-once",
+            "x-overflow": "reject-publish",
+        }
+        await self._queue(name, back)
+        await (await self._open_channel()).close()
 
     async def _queue(self, name: str, arguments: dict[str, Any]) -> None:
         channel = await self._open_channel()

@@ -198,7 +198,7 @@ def _remove_from_broker(settings: Settings) -> RemoveFromBroker | None:
     async def remove(queue: str, dead_letter_id: str) -> bool:
         bus = _rabbit(url, settings)
         try:
-            return await bus.remove(queue, dead_letter_id)
+            return bool(await bus.remove(queue, [dead_letter_id]))
         finally:
             await bus.close()
 

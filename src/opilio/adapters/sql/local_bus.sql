@@ -1,8 +1,6 @@
 -- name: bus_declare_queues
--- The queues of a topology; what is there already stays as it is.
-insert into bus_queue (queue, delays_for)
-select * from unnest(:queues::text[], :delays_for::text[])
-on conflict (queue) do update set delays_for = excluded.delays_for where bus_queue.delays_for is distinct from excluded.delays_for;
+-- The queues of a topology; existing ones stay as they are.
+insert into bus_queue (queue) select * from unnest(:queues::text[]) on conflict (queue) do nothing;
 
 -- name: bus_delete_bindings
 -- Bindings of the topology's queues that the topology no longer has.
@@ -19,7 +17,7 @@ on conflict do nothing;
 
 -- name: bus_publish
 -- Puts each message into every queue that is bound for it, once, and answers how many those were. The exchange ''
--- names a queue; a delay queue keeps its messages in the queue that they will come back to.
+-- names a queue.
 with sent as (
   select * from unnest(:exchanges::text[], :routing_keys::text[], :bodies::bytea[], :headers::text[],
                        :message_ids::text[], :correlation_ids::text[], :delays::double precision[])
@@ -86,6 +84,17 @@ insert into dead_letter (queue, source, reason, exchange, routing_key, message_i
 select :dead_letter_queue, queue, :reason, exchange, routing_key, message_id, correlation_id,
        headers || jsonb_build_object('x-reason', :reason::text), body, now()
 from gone;
+
+-- name: bus_park
+update bus_message set queue = :parking, ready_at = now(), lease = null, deliveries = 0 where id = :id and lease = :lease;
+
+-- name: bus_unpark
+with moved as (
+  update bus_message set queue = :queue, ready_at = now(), lease = null where queue = :parking returning queue
+), woken as (
+  select pg_notify('opilio_bus', queue) from (select distinct queue from moved) q
+)
+select moved.queue from moved left join woken on true;
 
 -- name: bus_depth
 select count(*) from bus_message where queue = :queue and ready_at <= now();

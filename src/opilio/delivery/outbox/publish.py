@@ -3,7 +3,7 @@
 from opilio.adapters.postgres import Database, Session
 from opilio.bus import Bus, Outgoing
 from opilio.contracts.topology import EVENTS
-from opilio.delivery.outbox.routing import dead_letter_unroutable
+from opilio.delivery.outbox.routing import dead_letter_unpublished
 from opilio.delivery.sql import QUERIES
 from opilio.loop import Counts, Loop
 
@@ -41,7 +41,6 @@ class Publisher:
             for row in rows
         ]
         results = await self._bus.publish_many(messages)
-        unroutable = [message for message, failed in zip(messages, results, strict=True) if failed]
-        await dead_letter_unroutable(session, unroutable, events=self._events)
+        await dead_letter_unpublished(session, messages, results, events=self._events)
         await session.execute(QUERIES.delete_outbound, seqs=[row["seq"] for row in rows])
         return len(rows)

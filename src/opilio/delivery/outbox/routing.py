@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from opilio.adapters.postgres import Session
-from opilio.bus import Outgoing, Unroutable, standard_headers
+from opilio.bus import Outgoing, Unpublishable, Unroutable, standard_headers
 from opilio.contracts.topology import EVENTS
 from opilio.delivery.sql import QUERIES
 
@@ -33,7 +33,7 @@ Route: TypeAlias = Callable[[Session, Sequence[OutboxMessage]], Awaitable[None]]
 class TransactionalBus(Protocol):
     """A bus that publishes inside a database transaction: the local one."""
 
-    async def route(self, session: Session, messages: Sequence[Outgoing]) -> list[Unroutable | None]: ...
+    async def route(self, session: Session, messages: Sequence[Outgoing]) -> list[Unpublishable | None]: ...
 
 
 async def to_broker(session: Session, outgoing: Sequence[OutboxMessage]) -> None:
@@ -58,19 +58,30 @@ def to_local_bus(bus: TransactionalBus, *, events: str = EVENTS) -> Route:
     async def route(session: Session, outgoing: Sequence[OutboxMessage]) -> None:
         messages = [each.message for each in outgoing]
         results = await bus.route(session, messages)
-        unroutable = [m for m, failed in zip(messages, results, strict=True) if failed]
-        await dead_letter_unroutable(session, unroutable, events=events)
+        await dead_letter_unpublished(session, messages, results, events=events)
 
     return route
 
 
-async def dead_letter_unroutable(session: Session, unroutable: Sequence[Outgoing], *, events: str) -> None:
-    """Dead-letters messages that no queue is bound for. An event without a listener is no fault: it is in the log."""
-    lost = [message for message in unroutable if message.exchange != events]
-    if lost:
+async def dead_letter_unpublished(
+    session: Session,
+    messages: Sequence[Outgoing],
+    results: Sequence[Unpublishable | None],
+    *,
+    events: str,
+) -> None:
+    """Dead-letters what the bus refused. An event that no queue is bound for is no fault: it is in the log."""
+    refused = [
+        (message, str(reason))
+        for message, reason in zip(messages, results, strict=True)
+        if reason and not (message.exchange == events and isinstance(reason, Unroutable))
+    ]
+    if refused:
+        lost = [message for message, _ in refused]
         await session.execute(
-            QUERIES.dead_letter_unroutable,
+            QUERIES.dead_letter_unpublished,
             queue=UNROUTABLE_QUEUE,
+            reasons=[reason for _, reason in refused],
             exchanges=[m.exchange for m in lost],
             routing_keys=[m.routing_key for m in lost],
             message_ids=[m.message_id for m in lost],

@@ -10,8 +10,8 @@ with queued as (
 )
 select pg_notify('opilio_outbound', '') from (select count(*) from queued) done;
 
--- name: dead_letter_unroutable
+-- name: dead_letter_unpublished
 insert into dead_letter (queue, source, reason, exchange, routing_key, message_id, correlation_id, headers, body, dead_at)
-select :queue, '', 'no queue is bound for it', b.exchange, b.routing_key, b.message_id, b.correlation_id, b.headers::jsonb, b.body, now()
-from unnest(:exchanges::text[], :routing_keys::text[], :message_ids::text[], :correlation_ids::text[], :headers::text[],
-            :bodies::bytea[]) b(exchange, routing_key, message_id, correlation_id, headers, body);
+select :queue, '', b.reason, b.exchange, b.routing_key, b.message_id, b.correlation_id, b.headers::jsonb, b.body, now()
+from unnest(:reasons::text[], :exchanges::text[], :routing_keys::text[], :message_ids::text[], :correlation_ids::text[],
+            :headers::text[], :bodies::bytea[]) b(reason, exchange, routing_key, message_id, correlation_id, headers, body);

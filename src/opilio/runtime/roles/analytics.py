@@ -11,6 +11,7 @@ from opilio.analytics.consume import BatchConsumer
 from opilio.analytics.metrics import AnalyticsMetrics
 from opilio.analytics.processing import BatchProcessor, ProcessingOptions
 from opilio.analytics.store import BatchStore
+from opilio.bus import Bus
 from opilio.contracts.topology import COLLECTED_QUEUE
 from opilio.loop import Counts, Loop, Work, run_loops
 from opilio.runtime.bootstrap import Opilio, open_bus
@@ -18,7 +19,7 @@ from opilio.runtime.process_pool import ProcessPool
 from opilio.runtime.settings import Settings
 
 CONCURRENT_BATCHES = 5  # one consumer each, with a prefetch of 1
-_HOUR = 3600.0
+_MINUTE, _HOUR = 60.0, 3600.0
 
 
 async def serve(opilio: Opilio, stop: asyncio.Event) -> None:
@@ -31,20 +32,31 @@ async def serve(opilio: Opilio, stop: asyncio.Event) -> None:
         async with open_bus(settings, opilio.database) as bus:
             consumer = BatchConsumer(processor, AnalyticsMetrics(REGISTRY))
             consumers = [
-                await bus.consume(
-                    COLLECTED_QUEUE, consumer.handle, prefetch=1, delivery_limit=_delivery_limit(settings)
-                )
+                await bus.consume(COLLECTED_QUEUE, consumer.handle, prefetch=1)
                 for _ in range(CONCURRENT_BATCHES)
             ]
+            loops = [
+                Loop("analytics_months", _HOUR, _keeper(store, settings)),
+                Loop("analytics_unpark", _MINUTE, _unparker(bus, settings)),
+            ]
             try:
-                await run_loops([Loop("analytics_months", _HOUR, _keeper(store, settings))], stop)
+                await run_loops(loops, stop)
             finally:
                 await asyncio.gather(*(consumer.close() for consumer in consumers))
 
 
-def _delivery_limit(settings: Settings) -> int | None:
-    """No limit while a format is disabled, because its messages are redelivered at every restart."""
-    return 20 if settings.new_mode_enabled and settings.legacy_mode_enabled else None
+def _unparker(bus: Bus, settings: Settings) -> Work:
+    """Messages of a format that was disabled and is enabled again go back to their queue."""
+    enabled = {
+        "event": settings.new_mode_enabled,
+        "legacy": settings.legacy_mode_enabled,
+        "inline": settings.legacy_mode_enabled,
+    }
+
+    async def unpark() -> Counts:
+        return {format_: await bus.unpark(COLLECTED_QUEUE, format_) for format_, on in enabled.items() if on}
+
+    return unpark
 
 
 def _options(settings: Settings) -> ProcessingOptions:

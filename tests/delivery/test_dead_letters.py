@@ -8,7 +8,7 @@ import pytest
 
 from opilio.bus import Ack, Bus, DeadLetter, Message
 from opilio.contracts.topology import RESULTS_QUEUE, topology
-from opilio.delivery.dead_letters import DeadLetterIndex, DeadLetters
+from opilio.delivery.dead_letters import DeadLetterIndex, DeadLetters, ReplayedDeadLetters
 from opilio.delivery.outbox.publish import Publisher
 from opilio.delivery.webhooks.client import WebhookClient
 from opilio.errors import Conflict, NotFound
@@ -73,12 +73,16 @@ async def test_a_dead_letter_is_listed_shown_and_sent_again(role, db):
     assert replayed.replayed_at is not None
     if isinstance(role.bus, RabbitBus):
         assert await Publisher(db, role.bus).run_once() == {"published": 1}
+        assert await ReplayedDeadLetters(db, role.bus).run_once() == {"removed": 1}
+        assert await ReplayedDeadLetters(db, role.bus).run_once() == {"removed": 0}
         assert await role.bus.depth("collector.results.dlq") == 0
         await index.close()
     async with asyncio.timeout(10):
         again = await got.get()
     assert (again.body, again.message_id, again.headers["retry"]) == (b"\xff\xfe", "m1", True)
     assert "x-reason" not in again.headers
+    assert (again.exchange, again.routing_key) == ("collector.results", "crawler.tiktok.result")
+    assert (again.headers["x-platform"], again.correlation_id) == ("tiktok", "job-1")
     assert (await role.dead_letters.page()).items == []
     with pytest.raises(Conflict):
         await role.dead_letters.replay(letter.id, actor="tests")

@@ -9,6 +9,7 @@ from opilio.clock import FixedClock
 from opilio.contracts.webhooks import EndpointCreate
 from opilio.delivery.outbox.relay import Relay
 from opilio.delivery.outbox.routing import to_broker
+from opilio.delivery.webhooks.backfill import Backfill
 from opilio.delivery.webhooks.client import WebhookClient
 from opilio.delivery.webhooks.endpoints import Webhooks
 from opilio.delivery.webhooks.sender import Sender
@@ -24,6 +25,7 @@ class World:
         self.clock = FixedClock(datetime.now(UTC))
         self.webhooks = Webhooks(db, allow=ANYWHERE, clock=self.clock)
         self.relay = Relay(db, to_broker, clock=self.clock)
+        self.backfill = Backfill(db, batch=2, clock=self.clock)
         self.sender = Sender(db, client, clock=self.clock)
 
     async def subscribe(self, url: str, events=("crawl.job.*",), **more):
@@ -44,6 +46,7 @@ class World:
 
     async def send_all(self) -> int:
         """Sends until nothing is due at this moment."""
+        await drain(self.backfill.run_once)
         return await drain(self.sender.run_once)
 
     async def pass_(self, **time: float) -> int:

@@ -1,5 +1,6 @@
 """The audit log: who changed what, written in the transaction of the change."""
 
+from datetime import datetime
 from typing import Any
 
 from opilio.adapters.postgres import Database, Row, Session, load_queries
@@ -19,3 +20,11 @@ async def record(
 async def entries(database: Database, before: int | None, limit: int) -> list[Row]:
     """Newest first; `before` is the id of the last entry of the page before."""
     return await database.fetch(_SQL.list_entries, before=before, limit=limit)
+
+
+async def delete_before(database: Database, before: datetime) -> int:
+    """Deletes old entries in short steps; answers how many."""
+    total = 0
+    while deleted := await database.execute(_SQL.delete_entries, before=before, most=5000):
+        total += deleted
+    return total

@@ -2,9 +2,10 @@
 
 from typing import Self
 
-from opilio.adapters.rabbitmq import RabbitBus, RabbitConsumer
 from opilio.bus import Handler, Headers
 from opilio.contracts.topology import Queue, topology
+from opilio.rabbitmq.bus import RabbitBus
+from opilio.rabbitmq.consumer import RabbitConsumer
 
 
 class AmqpLink:

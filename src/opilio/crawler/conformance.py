@@ -20,7 +20,7 @@ from aio_pika.abc import AbstractIncomingMessage
 from obstore.exceptions import BaseError
 from obstore.store import ObjectStore
 
-from opilio.adapters.rabbitmq_topology import Declaration
+from opilio.rabbitmq.declare import Declaration
 from opilio.bus import CONTENT_ENCODING, CONTENT_TYPE, standard_headers
 from opilio.contracts import consistency
 from opilio.contracts.collector import CrawlerResult, CrawlTask, DataCollected

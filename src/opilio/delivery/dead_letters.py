@@ -1,45 +1,41 @@
 """Dead letters of every kind: listed, shown and replayed."""
 
 import base64
-from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
-from typing import Any, TypeAlias
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from opilio import audit
 from opilio.adapters.postgres import Database, Row, Session
-from opilio.bus import Ack, Bus, Consumer, Message, Outgoing, Verdict
+from opilio.bus import ORIGINAL_EXCHANGE, ORIGINAL_ROUTING_KEY, Ack, Bus, Consumer, Message, Outgoing, Verdict
 from opilio.contracts.topology import DEAD_LETTER_INDEX, Topology
 from opilio.contracts.webhooks import DeadLetter
-from opilio.delivery.outbox.routing import UNROUTABLE_QUEUE, WEBHOOKS_QUEUE, OutboxMessage, Route
+from opilio.delivery.outbox.routing import OutboxMessage, Route
 from opilio.delivery.sql import QUERIES
 from opilio.errors import Conflict, NotFound
+from opilio.loop import Counts, Loop
 from opilio.pages import Page, page_of, read_uuid
 
-RemoveFromBroker: TypeAlias = Callable[[str, str], Awaitable[bool]]
+CHANNEL = "opilio_dead_letters"
 _DEAD_LETTER_HEADERS = (
     "x-reason",
     "x-dead-letter-id",
     "x-dead-letter-queue",
     "x-queue",
-    "x-original-exchange",
-    "x-original-routing-key",
+    "x-retries",
 )
 
 
 class DeadLetters:
     """Lists, shows and replays.
 
-    `route` is the relay's way to the bus; `remove_from_broker` deletes a replayed dead letter from the broker's
-    own queue, where there is a broker.
+    `route` is the relay's way to the bus.
     """
 
-    def __init__(
-        self, database: Database, route: Route, remove_from_broker: RemoveFromBroker | None = None
-    ) -> None:
+    def __init__(self, database: Database, route: Route) -> None:
         self._db = database
         self._route = route
-        self._remove_from_broker = remove_from_broker
 
     async def page(
         self, *, limit: int = 100, cursor: str | None = None, queue: str | None = None
@@ -78,14 +74,13 @@ class DeadLetters:
                 at=f"{letter.replayed_at:%Y-%m-%d %H:%M:%S}",
             )
         await self._db.transact(send)
-        if self._remove_from_broker and letter.queue not in (WEBHOOKS_QUEUE, UNROUTABLE_QUEUE):
-            await self._remove_from_broker(letter.queue, str(id_))
         return await self.get(id_)
 
     async def _republish(self, session: Session, row: Row) -> None:
         headers = {name: value for name, value in row["headers"].items() if name not in _DEAD_LETTER_HEADERS}
-        headers.pop("x-retries", None)
         to_queue = bool(row["source"])
+        if to_queue:  # it goes to one queue, and its consumer sees where it was first published
+            headers |= {ORIGINAL_EXCHANGE: row["exchange"], ORIGINAL_ROUTING_KEY: row["routing_key"]}
         message = Outgoing(
             exchange="" if to_queue else row["exchange"],
             routing_key=row["source"] if to_queue else row["routing_key"],
@@ -99,7 +94,6 @@ class DeadLetters:
 
 
 async def _retry_webhook(session: Session, row: Row) -> None:
-    now = datetime.now(UTC)
     endpoint_id = UUID(row["source"])
     if not await session.fetch(QUERIES.lock_gates, endpoint_ids=[endpoint_id]):
         raise NotFound("The webhook %(id)s was deleted.", id=endpoint_id)
@@ -110,9 +104,9 @@ async def _retry_webhook(session: Session, row: Row) -> None:
         webhook_id=row["message_id"],
         type=row["routing_key"],
         body=row["body"],
-        now=now,
+        now=None,
     )
-    await session.fetch(QUERIES.reopen_gate, endpoint_id=endpoint_id, now=now)
+    await session.fetch(QUERIES.reopen_gate, endpoint_id=endpoint_id, now=None)
 
 
 class DeadLetterIndex:
@@ -141,10 +135,51 @@ class DeadLetterIndex:
             routing_key=message.routing_key,
             message_id=message.message_id,
             correlation_id=message.correlation_id,
-            headers=headers,
+            headers=_storable(headers),
             body=message.body,
         )
         return Ack()
+
+
+class RemovesFromQueue(Protocol):
+    """A broker whose dead-letter queues hold their own copy."""
+
+    async def remove(self, queue: str, dead_letter_ids: Iterable[str]) -> set[str]: ...
+
+
+class ReplayedDeadLetters:
+    """Deletes replayed dead letters from the broker's queues, all of one queue in one pass."""
+
+    def __init__(self, database: Database, broker: RemovesFromQueue, *, batch: int = 5000) -> None:
+        self._db = database
+        self._broker = broker
+        self._batch = batch
+
+    def loop(self) -> Loop:
+        return Loop(
+            "replayed_dead_letters",
+            300,
+            self.run_once,
+            drain=True,
+            pace=1,
+            wake_on=[CHANNEL],
+            notifications=self._db,
+        )
+
+    async def run_once(self) -> Counts:
+        async with self._db.try_lock("opilio.delivery.dead_letters") as mine:
+            rows = await self._db.fetch(QUERIES.replayed_in_broker, most=self._batch) if mine else []
+            for queue, ids in _by_queue(rows).items():
+                await self._broker.remove(queue, [str(id_) for id_ in ids])
+                await self._db.execute(QUERIES.mark_removed, ids=ids)
+        return {"removed": len(rows)}
+
+
+def _by_queue(rows: Sequence[Row]) -> dict[str, list[UUID]]:
+    found: dict[str, list[UUID]] = {}
+    for row in rows:
+        found.setdefault(row["queue"], []).append(row["dead_letter_id"])
+    return found
 
 
 def _dead_letter(row: Row) -> DeadLetter:
@@ -154,6 +189,20 @@ def _dead_letter(row: Row) -> DeadLetter:
     if row["body"] is not None:
         letter.body, letter.body_encoding = _readable(row["body"])
     return letter
+
+
+def _storable(value: Any) -> Any:
+    """Headers as PostgreSQL can store them: no NUL characters, whatever the publisher sent."""
+    match value:
+        case str():
+            return value.replace("\0", "\ufffd")
+        case dict():
+            return {_storable(str(name)): _storable(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_storable(each) for each in value]
+        case float() if not math.isfinite(value):
+            return str(value)
+    return value
 
 
 def _readable(body: bytes) -> tuple[str, Any]:

@@ -1,6 +1,6 @@
 """Progress webhooks: the newest state of a subject replaces an older one; the final state is sent last and once."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from opilio.adapters.postgres import Database, Session
 from opilio.clock import Clock
@@ -36,7 +36,7 @@ class ProgressReports:
             version=version,
             body=body,
             final=final,
-            now=self._clock.now() or datetime.now(UTC),
+            now=self._clock.now(),
         )
         return counted > 0
 
@@ -54,7 +54,7 @@ class ProgressReports:
             description="Progress of projects.",
             host=address.host_of(url),
             max_concurrent=8,
-            now=self._clock.now() or datetime.now(UTC),
+            now=self._clock.now(),
         )
         return made if made is not None else await session.value(QUERIES.find_direct, url=url)
 
@@ -79,14 +79,14 @@ class ProgressThrottle:
         )
 
     async def _next_due(self) -> float | None:
-        due: float | None = await self._db.value(QUERIES.next_progress, now=self._now())
+        due: float | None = await self._db.value(QUERIES.next_progress, now=self._clock.now())
         return due
 
     async def run_once(self) -> Counts:
         return {"released": await self._db.transact(self._release)}
 
     async def _release(self, session: Session) -> int:
-        now = self._now()
+        now = self._clock.now()
         rows = await session.fetch(QUERIES.take_progress, now=now, most=self._batch)
         if not rows:
             return 0
@@ -97,6 +97,3 @@ class ProgressThrottle:
         await session.execute(QUERIES.release_progress, subjects=subjects, pace=PACE.total_seconds(), now=now)
         await session.fetch(QUERIES.open_gates, endpoint_ids=list(set(endpoint_ids)), now=now)
         return len(rows)
-
-    def _now(self) -> datetime:
-        return self._clock.now() or datetime.now(UTC)

@@ -27,7 +27,7 @@ from opilio.crawl.pull import Puller
 from opilio.crawl.retention import Retention
 from opilio.crawl.schedule import Scheduler
 from opilio.crawl.submit import Submitter
-from opilio.delivery.dead_letters import DeadLetters, RemoveFromBroker
+from opilio.delivery.dead_letters import DeadLetters
 from opilio.delivery.outbox.event_log import Events
 from opilio.delivery.outbox.routing import Route, to_broker, to_local_bus
 from opilio.delivery.webhooks import address
@@ -154,7 +154,7 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
         insights=CrawlInsights(database, rules=rules, fleet=fleet, bot_cap=settings.bot_max_locked),
         webhooks=Webhooks(database, allow=settings.webhook_allow, clock=clock),
         events=Events(database),
-        dead_letters=DeadLetters(database, route_to_bus(settings, database), _remove_from_broker(settings)),
+        dead_letters=DeadLetters(database, route_to_bus(settings, database)),
         projects=open_projects(
             database,
             settings.collector,
@@ -187,22 +187,6 @@ def _rabbit(url: str, settings: Settings) -> "RabbitBus":
     from opilio.rabbitmq.bus import RabbitBus  # noqa: PLC0415 - most processes never need it
 
     return RabbitBus(url, settings.topology)
-
-
-def _remove_from_broker(settings: Settings) -> RemoveFromBroker | None:
-    """Deletes a replayed dead letter from the broker's own queue too."""
-    url = settings.amqp_url
-    if url is None:
-        return None
-
-    async def remove(queue: str, dead_letter_id: str) -> bool:
-        bus = _rabbit(url, settings)
-        try:
-            return bool(await bus.remove(queue, [dead_letter_id]))
-        finally:
-            await bus.close()
-
-    return remove
 
 
 def route_to_bus(settings: Settings, database: Database) -> Route:

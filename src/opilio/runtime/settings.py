@@ -124,6 +124,7 @@ class Settings(BaseSettings):
     keep_values_days: int = Field(
         365, ge=0, description="Days to keep the value history of policies; 0 keeps it forever."
     )
+    keep_audit_days: int = Field(365, ge=0, description="Days to keep the audit log; 0 keeps it forever.")
 
     max_body_mb: int = Field(
         16, ge=1, description="Largest request body; an import or a batch of results may be 4 times as large."

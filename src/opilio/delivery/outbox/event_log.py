@@ -1,9 +1,8 @@
 """Reads the event log: lists, single events, and a tail that follows new ones."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import msgspec
@@ -13,12 +12,14 @@ from opilio.contracts.webhooks import Event
 from opilio.delivery.sql import QUERIES
 from opilio.delivery.webhooks import filters
 from opilio.errors import NotFound
+from opilio.loop import wait_for
 from opilio.pages import Page, page_of, read_number
 
 CHANNEL = "opilio_events"
 # Relays commit concurrently, so an older event can appear after a newer one: the tail looks back this far.
 _LOOK_BACK = timedelta(seconds=5)
-_REMEMBERED = 20_000
+_PAGE = 1000
+_PACE, _POLL = 0.1, 5.0  # seconds: least and most between two looks
 
 
 class Events:
@@ -56,40 +57,36 @@ class Events:
         """Events as they are logged, each once; from now on, or from a time on."""
         regex = filters.to_regex(filters.checked(types)) if types else None
         woken = asyncio.Event()
-        listener = await self._db.listen([CHANNEL], lambda _channel, _payload: woken.set())
-        seen: OrderedDict[int, None] = OrderedDict()
-        start = since or datetime.now(UTC)
-        newest = start
+        subscription = await self._db.listen([CHANNEL], lambda _channel, _payload: woken.set())
         try:
+            start: datetime = since or await self._db.value(QUERIES.database_time)
+            newest = start
+            seen: dict[int, datetime] = {}
             while True:
                 woken.clear()
-                while rows := await self._unseen(newest, start, regex, seen):
-                    for row in rows:
+                async for row in self._logged_since(max(start, newest - _LOOK_BACK), regex):
+                    if row["seq"] not in seen:
+                        seen[row["seq"]] = row["logged_at"]
                         newest = max(newest, row["logged_at"])
                         yield _event(row)
-                try:
-                    async with asyncio.timeout(5):
-                        await woken.wait()
-                except TimeoutError:
-                    continue
+                seen = {seq: at for seq, at in seen.items() if at >= newest - _LOOK_BACK}
+                await asyncio.sleep(_PACE)
+                await wait_for(woken, _POLL)
         finally:
-            await listener.close()
+            await subscription.close()
 
-    async def _unseen(
-        self, newest: datetime, start: datetime, regex: str | None, seen: OrderedDict[int, None]
-    ) -> list[Row]:
-        rows = await self._db.fetch(
-            QUERIES.recent_events,
-            since=max(start, newest - _LOOK_BACK),
-            type_regex=regex,
-            most=_REMEMBERED // 2,
-        )
-        fresh = [row for row in rows if row["seq"] not in seen]
-        for row in fresh:
-            seen[row["seq"]] = None
-        while len(seen) > _REMEMBERED:
-            seen.popitem(last=False)
-        return fresh
+    async def _logged_since(self, since: datetime, regex: str | None) -> AsyncIterator[Row]:
+        """All events logged at or after a time, page by page."""
+        after: tuple[datetime, int] = (since, -1)
+        while True:
+            rows = await self._db.fetch(
+                QUERIES.recent_events, logged_at=after[0], seq=after[1], type_regex=regex, most=_PAGE
+            )
+            for row in rows:
+                yield row
+            if len(rows) < _PAGE:
+                return
+            after = (rows[-1]["logged_at"], rows[-1]["seq"])
 
 
 def _event(row: Row) -> Event:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from opilio.adapters.postgres import Database, Row, Session
@@ -91,22 +90,23 @@ class Relay:
     async def _log_and_fan_out(self, session: Session, events: Sequence[RelayedEvent]) -> None:
         if not events:
             return
-        now = self._clock.now() or datetime.now(UTC)
+        now = self._clock.now()  # None: the database's, which senders compare with
         columns = _columns(events)
+        seqs = [event.row["seq"] for event in events]
         await session.fetch(
             QUERIES.log_events,
             **columns,
-            seqs=[event.row["seq"] for event in events],
+            seqs=seqs,
             times=[event.row["occurred_at"] for event in events],
             bodies=[event.body for event in events],
-            logged_at=now,
+            now=now,
         )
         # A statement of its own takes the locks: the next one sees what others committed meanwhile.
         gates = await session.fetch(QUERIES.lock_gates_for_types, types=list(set(columns["types"])))
         if not gates:
             return
         endpoint_ids = [gate["endpoint_id"] for gate in gates]
-        await session.execute(QUERIES.fan_out, **columns, endpoint_ids=endpoint_ids, logged_at=now, now=now)
+        await session.execute(QUERIES.fan_out, **columns, seqs=seqs, endpoint_ids=endpoint_ids, now=now)
         await session.fetch(QUERIES.open_gates, endpoint_ids=endpoint_ids, now=now)
 
 

@@ -2,7 +2,7 @@
 -- An endpoint and its gate; a direct one that exists already is answered as it is.
 with made as (
   insert into webhook_endpoint (kind, url, events, event_regex, secret, description, status, status_since, created_at, updated_at)
-  values (:kind, :url, :events, :event_regex, :secret, :description, 'active', :now, :now, :now)
+  values (:kind, :url, :events, :event_regex, :secret, :description, 'active', coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()))
   on conflict (url) where kind = 'direct' do nothing
   returning endpoint_id
 ), gated as (
@@ -38,8 +38,8 @@ with before as (
       event_regex = coalesce(:event_regex, e.event_regex), description = coalesce(:description, e.description),
       status = coalesce(:status, e.status),
       status_reason = case when :status::text is null or :status = e.status then e.status_reason else :reason end,
-      status_since = case when :status::text is null or :status = e.status then e.status_since else :now end,
-      updated_at = :now
+      status_since = case when :status::text is null or :status = e.status then e.status_since else coalesce(:now::timestamptz, now()) end,
+      updated_at = coalesce(:now::timestamptz, now())
   from before b where e.endpoint_id = b.endpoint_id
   returning e.endpoint_id, e.status
 ), gate as (
@@ -48,18 +48,19 @@ with before as (
   set active = (c.status = 'active'), host = coalesce(:host, g.host), max_concurrent = coalesce(:max_concurrent, g.max_concurrent),
       failures = case when :fresh then 0 else g.failures end,
       failing_since = case when :fresh then null else g.failing_since end,
-      closed_until = case when :fresh then '-infinity' else g.closed_until end
+      closed_until = case when :fresh then '-infinity' else g.closed_until end,
+      backfill_seq = case when c.status = 'disabled' then null else g.backfill_seq end
   from changed c where g.endpoint_id = c.endpoint_id
 )
 select b.status as old_status, b.status_since as old_since from before b join changed c using (endpoint_id);
 
 -- name: try_waiting_now
 -- Deliveries that wait for a retry are tried again at once. The gate is locked by the caller.
-update webhook_delivery set next_at = :now where endpoint_id = :endpoint_id and head and next_at > :now;
+update webhook_delivery set next_at = coalesce(:now::timestamptz, now()) where endpoint_id = :endpoint_id and head and next_at > coalesce(:now::timestamptz, now());
 
 -- name: rotate_secret
 update webhook_endpoint
-set old_secret = secret, old_secret_until = :old_until, secret = :secret, updated_at = :now
+set old_secret = secret, old_secret_until = coalesce(:now::timestamptz, now()) + make_interval(secs => :overlap), secret = :secret, updated_at = coalesce(:now::timestamptz, now())
 where endpoint_id = :endpoint_id
 returning endpoint_id;
 
@@ -73,18 +74,18 @@ with gone as (
 select endpoint_id from gone;
 
 -- name: endpoint_to_test
-select url, secret, case when old_secret_until > :now then old_secret end as old_secret
+select url, secret, case when old_secret_until > coalesce(:now::timestamptz, now()) then old_secret end as old_secret
 from webhook_endpoint where endpoint_id = :endpoint_id;
 
 -- name: record_test
 -- A test is a delivery of its own that is never retried.
 with delivery as (
   insert into webhook_delivery (endpoint_id, subject, webhook_id, type, cause, body, state, head, attempts, next_at, created_at, finished_at)
-  values (:endpoint_id, :subject, :webhook_id, :type, 'test', :body, :state, false, 1, :now, :now, :now)
+  values (:endpoint_id, :subject, :webhook_id, :type, 'test', :body, :state, false, 1, coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()))
   returning delivery_id, endpoint_id, webhook_id, type
 )
 insert into webhook_attempt (endpoint_id, delivery_id, webhook_id, type, attempt, at, status, latency_ms, outcome, error, answer)
-select endpoint_id, delivery_id, webhook_id, type, 1, :now, :status::int, :latency_ms, :state, :error, :answer from delivery;
+select endpoint_id, delivery_id, webhook_id, type, 1, coalesce(:now::timestamptz, now()), :status::int, :latency_ms, :state, :error, :answer from delivery;
 
 -- name: list_attempts
 -- Attempts of an endpoint, newest first.
@@ -115,7 +116,7 @@ insert into webhook_delivery (endpoint_id, subject, webhook_id, type, cause, eve
 select :endpoint_id, c.subject, c.event_id::text, c.type, 'replay', c.logged_at, 'pending',
        row_number() over (partition by c.subject order by c.seq) = 1
          and not exists (select 1 from webhook_delivery d where d.endpoint_id = :endpoint_id and d.subject = c.subject and d.head),
-       :now, :now
+       coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now())
 from chosen c
 order by c.seq;
 
@@ -134,6 +135,6 @@ insert into webhook_delivery (endpoint_id, subject, webhook_id, type, cause, bod
 select :endpoint_id, c.subject, c.webhook_id, c.type, 'replay', c.body, 'pending',
        row_number() over (partition by c.subject order by c.delivery_id) = 1
          and not exists (select 1 from webhook_delivery d where d.endpoint_id = :endpoint_id and d.subject = c.subject and d.head),
-       :now, :now
+       coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now())
 from chosen c
 order by c.delivery_id;

@@ -13,9 +13,13 @@ limit :most;
 select seq, event_id, type, subject, occurred_at, logged_at, body from event_log where event_id = :event_id limit 1;
 
 -- name: recent_events
--- What was logged since, oldest first.
+-- What was logged after a position, oldest first.
 select seq, event_id, type, subject, occurred_at, logged_at, body
 from event_log
-where logged_at > :since and (:type_regex::text is null or type ~ :type_regex::text)
-order by seq
+where logged_at >= :logged_at and (logged_at, seq) > (:logged_at, :seq::bigint)
+  and (:type_regex::text is null or type ~ :type_regex::text)
+order by logged_at, seq
 limit :most;
+
+-- name: database_time
+select now();

@@ -1,7 +1,7 @@
 -- name: reopen_gate
 -- Whoever sends again by hand takes the endpoint to be well: what waits is tried now, whatever failed before.
 with opened as (
-  update webhook_gate set due_at = least(due_at, :now), closed_until = '-infinity'
+  update webhook_gate set due_at = least(due_at, coalesce(:now::timestamptz, now())), closed_until = '-infinity'
   where endpoint_id = :endpoint_id
   returning 1
 )
@@ -10,8 +10,8 @@ select pg_notify('opilio_webhooks', '') from (select count(*) from opened) done;
 -- name: open_gates
 -- Something waits at these gates, and their senders hear of it. The gates are locked by the caller.
 with opened as (
-  update webhook_gate set due_at = :now
-  where endpoint_id = any(:endpoint_ids::uuid[]) and due_at > :now
+  update webhook_gate set due_at = coalesce(:now::timestamptz, now())
+  where endpoint_id = any(:endpoint_ids::uuid[]) and due_at > coalesce(:now::timestamptz, now())
   returning 1
 )
 select pg_notify('opilio_webhooks', '') from (select count(*) from opened) done;

@@ -21,7 +21,7 @@ delete from outbox where seq = any(:seqs::bigint[]);
 -- Keeps events as they are sent, and tells whoever tails them.
 with logged as (
   insert into event_log (seq, event_id, type, subject, occurred_at, body, logged_at)
-  select *, :logged_at
+  select *, coalesce(:now::timestamptz, now())
   from unnest(:seqs::bigint[], :event_ids::uuid[], :types::text[], :subjects::text[], :times::timestamptz[], :bodies::bytea[])
   returning 1
 )
@@ -37,20 +37,21 @@ order by g.endpoint_id
 for update of g;
 
 -- name: fan_out
--- One delivery for each event and each endpoint that wants it, in the order of the events.
+-- One delivery for each event and each endpoint that wants it, in the order of the events. While an endpoint is
+-- backfilled, events above its backfill position are left to the backfill.
 with event as (
-  select * from unnest(:event_ids::uuid[], :types::text[], :subjects::text[])
-    with ordinality v(event_id, type, subject, n)
+  select * from unnest(:event_ids::uuid[], :types::text[], :subjects::text[], :seqs::bigint[])
+    with ordinality v(event_id, type, subject, seq, n)
 ), wanted as (
-  select e.endpoint_id, t.type
-  from webhook_endpoint e, (select distinct type from event) t
+  select e.endpoint_id, t.type, g.backfill_seq
+  from webhook_endpoint e join webhook_gate g using (endpoint_id), (select distinct type from event) t
   where e.endpoint_id = any(:endpoint_ids::uuid[]) and t.type ~ e.event_regex
 )
 insert into webhook_delivery (endpoint_id, subject, webhook_id, type, cause, event_logged_at, state, head, next_at, created_at)
-select w.endpoint_id, v.subject, v.event_id::text, v.type, 'event', :logged_at, 'pending',
+select w.endpoint_id, v.subject, v.event_id::text, v.type, 'event', coalesce(:now::timestamptz, now()), 'pending',
        row_number() over (partition by w.endpoint_id, v.subject order by v.n) = 1
          and not exists (select 1 from webhook_delivery d
                          where d.endpoint_id = w.endpoint_id and d.subject = v.subject and d.head),
-       :now, :now
-from event v join wanted w on w.type = v.type
+       coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now())
+from event v join wanted w on w.type = v.type and (w.backfill_seq is null or v.seq <= w.backfill_seq)
 order by v.n;

@@ -67,7 +67,7 @@ class Webhooks:
                 description=request.description,
                 host=address.host_of(url),
                 max_concurrent=request.max_concurrent,
-                now=self._now(),
+                now=self._clock.now(),
             )
             await audit.record(session, actor, "webhook.create", str(endpoint_id), {"url": url})
             return endpoint_id
@@ -92,7 +92,7 @@ class Webhooks:
         url = None if patch.url is UNSET else address.checked(patch.url, self._allow)
         events = None if patch.events is UNSET else filters.checked(patch.events)
         status = None if patch.enabled is UNSET else ("active" if patch.enabled else "disabled")
-        now = self._now()
+        now = self._clock.now()
         params: dict[str, Any] = {
             "endpoint_id": endpoint_id,
             "url": url,
@@ -113,31 +113,33 @@ class Webhooks:
             if before is None:
                 raise _not_found(endpoint_id)
             if status == "active":
-                await self._resume(session, endpoint_id, before, now)
+                await self._resume(session, endpoint_id, before)
             await audit.record(session, actor, "webhook.change", str(endpoint_id), msgspec.to_builtins(patch))
 
         await self._db.transact(change)
         return await self.get(endpoint_id)
 
-    async def _resume(self, session: Session, endpoint_id: UUID, before: Row, now: datetime) -> None:
-        """Retries waiting deliveries now, and queues the events that a pause left out."""
+    async def _resume(self, session: Session, endpoint_id: UUID, before: Row) -> None:
+        """Retries waiting deliveries now; the events that a pause left out are queued by the backfill, in steps."""
+        now = self._clock.now()
         await session.execute(QUERIES.try_waiting_now, endpoint_id=endpoint_id, now=now)
         if before["old_status"] == "paused":
             since = before["old_since"] - _MARGIN
-            await session.execute(
-                QUERIES.replay_events, endpoint_id=endpoint_id, ids=None, since=since, until=None, now=now
-            )
+            await session.execute(QUERIES.begin_backfill, endpoint_id=endpoint_id, since=since)
         await session.fetch(QUERIES.reopen_gate, endpoint_id=endpoint_id, now=now)
 
     async def rotate_secret(self, endpoint_id: UUID, request: SecretRotation, *, actor: str) -> Endpoint:
         """Answers the endpoint with its new secret; both secrets sign until the overlap has passed."""
         secret = signature.checked_secret(request.secret) if request.secret else signature.new_secret()
-        now = self._now()
+        now = self._clock.now()
 
         async def rotate(session: Session) -> None:
-            old_until = now + timedelta(hours=request.overlap_hours)
             found = await session.value(
-                QUERIES.rotate_secret, endpoint_id=endpoint_id, secret=secret, old_until=old_until, now=now
+                QUERIES.rotate_secret,
+                endpoint_id=endpoint_id,
+                secret=secret,
+                overlap=request.overlap_hours * 3600,
+                now=now,
             )
             if found is None:
                 raise _not_found(endpoint_id)
@@ -178,7 +180,7 @@ class Webhooks:
         if endpoint.status != "active":
             raise Invalid("id", "the endpoint is %(status)s: enable it first", status=endpoint.status)
         statement = QUERIES.replay_events if endpoint.kind == "subscription" else QUERIES.replay_direct
-        now = self._now()
+        now = self._clock.now()
 
         async def queue(session: Session) -> int:
             await session.fetch(QUERIES.lock_gates, endpoint_ids=[endpoint_id])
@@ -199,7 +201,7 @@ class Webhooks:
 
     async def test(self, endpoint_id: UUID, *, actor: str) -> TestAnswer:
         """Sends a `webhook.test` event now, whatever the endpoint's status, and answers what came back."""
-        now = self._now()
+        now = self._clock.now()
         row = await self._db.row(QUERIES.endpoint_to_test, endpoint_id=endpoint_id, now=now)
         if row is None:
             raise _not_found(endpoint_id)
@@ -210,7 +212,7 @@ class Webhooks:
             source=self._source,
             type_=WEBHOOK_TEST,
             subject=str(endpoint_id),
-            time=now,
+            time=self._clock.now() or datetime.now(UTC),
             data=msgspec.json.encode(data).decode(),
         )
         secrets = [secret for secret in (row["secret"], row["old_secret"]) if secret]
@@ -228,12 +230,10 @@ class Webhooks:
             error=response.error_text,
             answer=response.body_start,
         )
-        await self._record_test(endpoint_id, answer, body, now, actor)
+        await self._record_test(endpoint_id, answer, body, actor)
         return answer
 
-    async def _record_test(
-        self, endpoint_id: UUID, answer: TestAnswer, body: bytes, now: datetime, actor: str
-    ) -> None:
+    async def _record_test(self, endpoint_id: UUID, answer: TestAnswer, body: bytes, actor: str) -> None:
         async def record(session: Session) -> None:
             await session.execute(
                 QUERIES.record_test,
@@ -247,15 +247,12 @@ class Webhooks:
                 latency_ms=answer.latency_ms,
                 error=answer.error,
                 answer=answer.answer,
-                now=now,
+                now=self._clock.now(),
             )
             details = {"delivered": answer.delivered}
             await audit.record(session, actor, "webhook.test", str(endpoint_id), details)
 
         await self._db.transact(record)
-
-    def _now(self) -> datetime:
-        return self._clock.now() or datetime.now(UTC)
 
 
 def _not_found(endpoint_id: UUID) -> NotFound:

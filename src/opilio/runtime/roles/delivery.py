@@ -5,14 +5,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from opilio.bus import Bus
-from opilio.delivery.dead_letters import DeadLetterIndex
+from opilio.delivery.dead_letters import DeadLetterIndex, ReplayedDeadLetters
 from opilio.delivery.outbox.publish import Publisher
 from opilio.delivery.outbox.relay import Relay
 from opilio.delivery.progress import ProgressThrottle
 from opilio.delivery.retention import DeliveryRetention
+from opilio.delivery.webhooks.backfill import Backfill
 from opilio.delivery.webhooks.client import WebhookClient
 from opilio.delivery.webhooks.sender import Sender
 from opilio.loop import Loop, run_loops
+from opilio.rabbitmq.bus import RabbitBus
 from opilio.runtime.bootstrap import Opilio, open_bus, route_to_bus
 
 
@@ -34,9 +36,11 @@ def _loops(opilio: Opilio, bus: Bus) -> list[Loop]:
         Relay(database, route_to_bus(opilio.settings, database)).loop(),
         ProgressThrottle(database).loop(),
         DeliveryRetention(database).loop(),
+        Backfill(database).loop(),
     ]
-    if opilio.settings.amqp_url is not None:
+    if isinstance(bus, RabbitBus):
         loops.append(Publisher(database, bus).loop())
+        loops.append(ReplayedDeadLetters(database, bus).loop())
     return loops
 
 

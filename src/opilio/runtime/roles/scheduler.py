@@ -1,16 +1,14 @@
 """The scheduler role: creates due jobs, expires locks, and cleans up."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 
-from opilio import metrics
-from opilio.adapters.postgres import Statement
+from opilio import audit, metrics
 from opilio.loop import Counts, Loop, Work, run_loops
 from opilio.runtime.bootstrap import Opilio
 
 WORK = "opilio_work"
 _MINUTE, _HOUR = 60.0, 3600.0
-_TAKE = Statement("take_turn", "select pg_try_advisory_lock(hashtext($1))", ("name",))
-_GIVE = Statement("end_turn", "select pg_advisory_unlock(hashtext($1))", ("name",))
 
 
 def scheduler_loops(opilio: Opilio) -> list[Loop]:
@@ -68,19 +66,18 @@ class Rounds:
 
     async def tidy(self) -> Counts:
         await self._opilio.operators.delete_expired_logins()
-        return {}
+        keep = self._opilio.settings.keep_audit_days
+        if not keep:
+            return {}
+        before = datetime.now(UTC) - timedelta(days=keep)
+        return {"audit_entries": await audit.delete_before(self._opilio.database, before)}
 
     def alone(self, name: str, work: Work) -> Work:
         """Work that reads whole tables is done by one scheduler at a time; the others skip the round."""
 
         async def guarded() -> Counts:
-            async with self._opilio.database.session() as session:
-                if not await session.value(_TAKE, name=f"opilio.{name}"):
-                    return {}
-                try:
-                    return await work()
-                finally:
-                    await session.value(_GIVE, name=f"opilio.{name}")
+            async with self._opilio.database.try_lock(f"opilio.{name}") as mine:
+                return await work() if mine else {}
 
         return guarded
 

@@ -20,12 +20,12 @@ from aio_pika.abc import AbstractIncomingMessage
 from obstore.exceptions import BaseError
 from obstore.store import ObjectStore
 
-from opilio.rabbitmq.declare import Declaration
 from opilio.bus import CONTENT_ENCODING, CONTENT_TYPE, standard_headers
 from opilio.contracts import consistency
 from opilio.contracts.collector import CrawlerResult, CrawlTask, DataCollected
 from opilio.contracts.topology import LIFECYCLE, RESULTS, Topology, task_queue, topology
 from opilio.crawler.crawler import BATCH_SIZES
+from opilio.rabbitmq.declare import Declaration
 
 RULES: Mapping[str, str] = {
     "answers": "every task is answered by a result on collector.results, a failed one too",

@@ -7,8 +7,8 @@ import aio_pika
 import msgspec
 import pytest
 from obstore.store import MemoryStore
-
 from opilio.adapters.rabbitmq import RabbitBus
+
 from opilio.bus import Ack, Message, Unroutable
 from opilio.contracts.topology import RESULTS, topology
 from opilio.crawler import AmqpLink, Crawler, Item

@@ -3,7 +3,7 @@
 from opilio.migrations.script import run_sql
 
 revision = "0015"
-down_revision = "0014"
+down_revision = "0016"
 
 
 def upgrade() -> None:

@@ -7,12 +7,12 @@ import aio_pika
 import msgspec
 import pytest
 from obstore.store import MemoryStore
-from opilio.adapters.rabbitmq import RabbitBus
 
 from opilio.bus import Ack, Message, Unroutable
 from opilio.contracts.topology import RESULTS, topology
 from opilio.crawler import AmqpLink, Crawler, Item
 from opilio.crawler.conformance import ConformanceCheck
+from opilio.rabbitmq.bus import RabbitBus
 from tests.collector.world import purge, until
 from tests.crawler.recording_link import a_task
 

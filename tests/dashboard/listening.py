@@ -22,26 +22,24 @@ BUCKET = "crawl-data"
 
 @asynccontextmanager
 async def listening(
-    opilio: Opilio, *, troubles: Faults = NO_FAULTS, platforms: tuple[Any, ...] | None = None
+    opilio: Opilio, *, faults: Faults = NO_FAULTS, platforms: tuple[Any, ...] | None = None
 ) -> AsyncIterator[None]:
     """Collector, analytics and delivery as `opilio up` runs them, beside simulated crawlers."""
     # The role counts for its process; here it starts again and again in one.
     with patch.object(analytics, "REGISTRY", CollectorRegistry()):
-        async with _at_work(opilio, troubles, platforms):
+        async with _at_work(opilio, faults, platforms):
             yield
 
 
 @asynccontextmanager
-async def _at_work(
-    opilio: Opilio, troubles: Faults, platforms: tuple[Any, ...] | None
-) -> AsyncIterator[None]:
+async def _at_work(opilio: Opilio, faults: Faults, platforms: tuple[Any, ...] | None) -> AsyncIterator[None]:
     stop = asyncio.Event()
     async with AsyncExitStack() as stack:
         bus = await stack.enter_async_context(open_bus(opilio.settings, opilio.database))
         store = Buckets(opilio.settings.blobs).store(BUCKET)
         chosen = platforms or tuple(Platform(name, 7) for name in opilio.settings.platforms)
         crawlers = [
-            SimulatedCrawler(platform, bus, store, faults=troubles, bucket=BUCKET) for platform in chosen
+            SimulatedCrawler(platform, bus, store, faults=faults, bucket=BUCKET) for platform in chosen
         ]
         roles = [role.serve(opilio, stop) for role in (collector, analytics, delivery)]
         work = [asyncio.create_task(part) for part in (*roles, *(crawler.run(stop) for crawler in crawlers))]

@@ -9,7 +9,7 @@ from tests.dashboard.conftest import PASSWORD, log_in
 async def test_the_link_leads_to_a_live_overview(admin: Page) -> None:
     await expect(admin.get_by_role("heading", name="Overview")).to_be_visible()
     await expect(admin.locator("#live-marker")).to_have_text("Live")
-    await expect(admin.get_by_text("No policies yet")).to_be_visible()
+    await expect(admin.get_by_role("heading", name="First steps")).to_be_visible()
 
 
 async def test_after_the_password_one_is_where_one_wanted_to_go(page: Page, opilio: Opilio) -> None:

@@ -89,7 +89,7 @@ def test_every_text_is_translated_with_its_values() -> None:
     }
     for text, message in wanted.items():
         entry = known.get(text)
-        assert entry is not None, f"not in vi.po: {text!r}; run `make words`"
+        assert entry is not None, f"not in vi.po: {text!r}; run `make translations`"
         translated = entry.string if isinstance(entry.string, str) else entry.string[0]
         assert translated, f"not translated: {text!r}"
         plural = text if isinstance(message.id, str) else message.id[1]

@@ -102,7 +102,7 @@ async def test_the_page_of_a_policy_draws_its_prices(admin: Page, opilio: Opilio
     await admin.goto(f"/policies/{policy_id}")
     await expect(admin.locator('[data-chart="price"]')).to_have_attribute("data-drawn", "yes")
     await expect(admin.locator('[data-chart="price"] svg')).to_be_visible()
-    await expect(admin.get_by_text("€12.00")).to_be_visible()
+    await expect(admin.locator(".price-now", has_text="€12.00")).to_be_visible()
 
 
 async def test_a_saved_view_is_there_for_everybody(admin: Page, opilio: Opilio) -> None:
@@ -121,7 +121,7 @@ async def test_a_list_of_several_rows_renews_itself(admin: Page, opilio: Opilio)
     await admin.goto("/policies")
     await expect(admin.locator("#announcer")).to_have_text("List updated")
     await opilio.policies.set_enabled(ids, enabled=False)
-    await expect(admin.locator("tbody .badge.quiet", has_text="off")).to_have_count(3)
+    await expect(admin.locator("tbody .badge.quiet", has_text="disabled")).to_have_count(3)
 
 
 async def test_several_urls_at_once_with_a_unit(admin: Page, opilio: Opilio) -> None:

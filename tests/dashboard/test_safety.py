@@ -100,7 +100,7 @@ POSTS = [
     "/bulk/policies", "/bulk/policies/run", "/bulk/jobs", "/bulk/jobs/run", "/jobs/{id}/act", "/hosts/limits", "/views", "/views/{id}/delete",
     "/projects/new", "/bots/tokens", "/bots/tokens/revoke", "/settings/operators", "/settings/operators/change", "/settings/keys", "/settings/keys/revoke",
     "/webhooks", "/webhooks/{id}/switch", "/webhooks/{id}/test", "/webhooks/{id}/secret", "/webhooks/{id}/replay", "/webhooks/{id}/delete",
-    "/dlq/{id}/replay",
+    "/dlq/{id}/replay", "/dry-runs/new", "/projects/{id}/close",
 ]  # fmt: skip
 
 

@@ -61,7 +61,7 @@ async def price_changes(request: PageRequest) -> Page:
 
 @PRICES.page("/prices/compare")
 async def compare_prices(request: PageRequest) -> Page:
-    ids = [uuid_of(text) for text in request.http.query_params.getall("id", [])][:MAX_COMPARED]
+    ids = [uuid_of(text) for text in request.http.query_params.getall("policy", [])][:MAX_COMPARED]
     rows = await request.opilio.prices.histories(ids)
     titles = {row["id"]: (row["title"], row["currency"]) for row in rows}
     values = {"titles": titles, "ids": ids, "query": request.http.url.query}

@@ -40,7 +40,7 @@ def run(
     ] = "http",
     domain: Annotated[
         list[str] | None,
-        typer.Option(help="Take jobs of this host and its subdomains only; may stand several times."),
+        typer.Option(help="Take jobs of this host and its subdomains only. Repeatable."),
     ] = None,
     concurrency: Annotated[
         int, typer.Option(envvar="OPILIO_BOT_CONCURRENCY", min=1, help="Crawls that run at the same time.")
@@ -67,14 +67,11 @@ def run(
     from opilio.bot.errors import BotError
 
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(message)s")
-    queues = _queues(capabilities)
+    queues, domains = _queues(capabilities), domain or []
     options = _options(allow_private, browser, user_agent, raw_html=raw_html)
+    work = _serve(server, token, bot_id, queues, domains, concurrency, options, once=once, as_json=as_json)
     try:
-        asyncio.run(
-            _serve(
-                server, token, bot_id, queues, domain or [], concurrency, options, once=once, as_json=as_json
-            )
-        )
+        asyncio.run(work)
     except BotError as error:
         typer.echo(f"opilio bot run: {error}", err=True)
         raise typer.Exit(1) from None

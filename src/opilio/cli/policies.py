@@ -77,7 +77,7 @@ def add(
     min_interval: Duration = None,
     max_interval: Duration = None,
     hot: Annotated[bool, typer.Option("--hot", help="A business signal: crawl it sooner.")] = False,
-    label: Annotated[list[str] | None, typer.Option(help="key=value; may stand several times.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="key=value. Repeatable.")] = None,
     config: Annotated[str, typer.Option(metavar="JSON", help="crawl_config for the bot.")] = "{}",
     rules: Annotated[str, typer.Option(metavar="JSON", help="rule_set for the bot.")] = "{}",
     disabled: Annotated[bool, typer.Option("--disabled", help="Kept, but not crawled.")] = False,

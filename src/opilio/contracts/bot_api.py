@@ -56,7 +56,7 @@ class Validators(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     last_modified: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
 
 
-class PulledJob(msgspec.Struct, kw_only=True):
+class PulledJob(msgspec.Struct, kw_only=True, omit_defaults=True):
     job_id: UUID
     url: str
     priority: int

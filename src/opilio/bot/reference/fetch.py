@@ -84,6 +84,9 @@ def checked_url(url: str) -> httpx2.URL:
     return parsed
 
 
+_CONDITIONS = {"if-none-match", "if-modified-since"}
+
+
 def _conditions(validators: Validators | None) -> dict[str, str]:
     found = {}
     if validators and validators.etag:
@@ -104,7 +107,7 @@ def _validators(headers: httpx2.Headers) -> Validators | None:
 
 
 async def _page(response: httpx2.Response, max_bytes: int) -> Page:
-    if response.status_code == 304:
+    if response.status_code == 304 and _CONDITIONS & response.request.headers.keys():
         raise NotModified
     if not response.is_success:
         failed = of_status(response.status_code, response.headers)

@@ -184,14 +184,14 @@ class TestDatabase:
     def test_down_and_up(self, opilio_command):
         head = opilio_command("db", "status", "--json").json
         assert head["up_to_date"]
-        down = opilio_command("db", "downgrade", "base", "--json").json
+        down = opilio_command("db", "downgrade", "base", "--yes", "--json").json
         assert down["current"] is None
         assert down["pending"]
         assert opilio_command("policies", "list").code == 1
         assert opilio_command("db", "upgrade", "--json").json == head
 
     def test_an_unknown_revision(self, opilio_command):
-        outcome = opilio_command("db", "downgrade", "nowhere")
+        outcome = opilio_command("db", "downgrade", "nowhere", "--yes")
         assert outcome.code == 1
         assert len(outcome.err.splitlines()) == 1
 

@@ -90,7 +90,7 @@ def test_export_goes_round(opilio_command, tmp_path, form):
     file = tmp_path / f"all.{form}"
     assert opilio_command("policies", "export", "--format", form, "--output", str(file)).code == 0
     assert file.read_text() == before
-    opilio_command("db", "downgrade", "base")
+    opilio_command("db", "downgrade", "base", "--yes")
     opilio_command("db", "upgrade")
     assert opilio_command("policies", "import", str(file), "--json").json["created"] == 2
     assert opilio_command("policies", "export", "--format", form).out == before

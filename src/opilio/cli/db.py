@@ -44,7 +44,7 @@ def status(json: Json = False) -> None:
 def _confirm(revision: str, *, yes: bool) -> None:
     lost = "EVERYTHING in the database" if revision == "base" else "what newer revisions store"
     question = f"Downgrading {_where()} to {revision} deletes {lost}. Continue?"
-    if yes:
+    if yes or (revision != "base" and not sys.stdin.isatty()):  # a script that names a revision means it
         return
     if not sys.stdin.isatty():
         raise OpilioError(f"{question.removesuffix(' Continue?')} Repeat the command with --yes to do it.")

@@ -20,6 +20,7 @@ WAITING: dict[str, Any] = {
     "enabled": True, "next_run_at": NOW, "host": "a.example", "limits": Limits(None, None), "host_next_at": NOW, "cooling_until": NOW,
     "cooling_reason": None, "held": 0, "queue": "http", "bot_seen_at": NOW, "active": True, "place": "free", "run_at": NOW,
     "retry_count": 1, "max_retries": 3, "locked_by": None, "locked_until": None,
+    "bot_below_cap": True, "bot_cap": 1000,
 }  # fmt: skip
 
 
@@ -34,6 +35,7 @@ WAITING: dict[str, Any] = {
         {"cooling_until": SOON, "cooling_reason": "answered 429"},
         {"limits": Limits(None, 2.0), "host_next_at": SOON},
         {"limits": Limits(2, None), "held": 2},
+        {"bot_below_cap": False},
         {"bot_seen_at": None},
         {"bot_seen_at": NOW - timedelta(minutes=12)},
     ],

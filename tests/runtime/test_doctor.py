@@ -68,7 +68,7 @@ async def test_a_port_that_is_taken(here):
         ("OPILIO_DATABASE_URL", "postgresql://u:hunter2@127.0.0.1:1/x", "PostgreSQL"),
         ("OPILIO_AMQP_URL", "amqp://u:hunter2@127.0.0.1:1/", "RabbitMQ"),
         ("OPILIO_REDIS_URL", "redis://:hunter2@127.0.0.1:1/0", "Redis"),
-        ("OPILIO_BLOBS_URL", "ftp://x", "object storage"),
+        ("OPILIO_BLOBS_URL", "s3://crawls?endpoint=http://127.0.0.1:1", "object storage"),
     ],
 )
 async def test_what_does_not_answer(here, variable, url, subject):

@@ -47,7 +47,7 @@ class TroubledWebhook(msgspec.Struct, kw_only=True):
 
 
 class Span(msgspec.Struct, kw_only=True):
-    """What ended in some time."""
+    """Finished jobs of a span of time."""
 
     done: int
     failed: int

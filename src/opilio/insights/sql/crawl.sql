@@ -175,7 +175,7 @@ select count(*)::int from job_active where place = 'locked';
 select a.status, count(*)::int as jobs from (select status from job_archive limit :most::int) a group by 1;
 
 -- name: last_hour
--- What ended in the last hour.
+-- Jobs that finished in the last hour.
 select a.status, count(*)::int as jobs, sum(a.retry_count)::int as retries from job_archive a
 where a.finished_at > now() - interval '1 hour' group by 1;
 

@@ -25,7 +25,7 @@ select now() as at,
   exists (select 1 from policy where deleted_at is null) as any_policy;
 
 -- name: ended_lately
--- What ended in the last minute.
+-- Jobs that finished in the last minute.
 select a.status, count(*)::int as jobs from job_archive a
 where a.finished_at > now() - interval '1 minute' group by 1;
 

@@ -169,6 +169,7 @@ def test_the_normal_form_is_normal(text: str) -> None:
 
 
 @given(st.text(max_size=60))
+@example("\x00")
 def test_no_text_is_too_strange_to_be_answered(text: str) -> None:
     for call in (lambda: normalise(text, NOBODY), lambda: domain_name(text)):
         try:

@@ -131,5 +131,5 @@ def literal_address(host: str) -> Address | None:
         pass
     try:
         return ipaddress.IPv4Address(socket.inet_aton(bare))
-    except (OSError, UnicodeError):
+    except (OSError, ValueError):  # ValueError: a null character
         return None

@@ -68,7 +68,7 @@ async def test_statistics_from_an_empty_queue_on_a_full_one(farm: Farm, size: in
     await crowd(farm, size)
     hosts = [row["host_id"] for row in await farm.rows("select host_id from host where not gated limit 10")]
     jobs = [row["job_id"] for row in await farm.rows("select job_id from job_active limit 10")]
-    pull = {"bots": BOTS, "queues": ["http"], "now": None}
+    pull = {"bots": BOTS, "queues": ["http"], "now": None, "locked": "locked"}
     touched = {
         "a pull": await pages(
             farm, "lock_jobs", **pull, free_queues=["http"], fleet_gated=False, host_ids=[], allowed=[]

@@ -19,7 +19,7 @@ async def test_a_bot_token_is_shown_once_and_works(admin: Page, opilio: Opilio, 
         await expect(admin.locator("#tokens")).to_be_visible()
         assert token not in await admin.content()
         await admin.get_by_role("button", name="Revoke").click()
-        await admin.get_by_role("button", name="Confirm").click()
+        await admin.locator("dialog[open]").get_by_role("button", name="Revoke").click()
         await expect(admin.get_by_role("alert")).to_contain_text("1 token revoked.")
         assert (await http.post("/api/crawl/pull/", json={"bot_id": "crawler-9"})).status_code == 401
 
@@ -49,7 +49,7 @@ async def test_invite_a_viewer_who_may_look_and_not_touch(admin: Page, opilio: O
 async def test_the_last_admin_cannot_shut_themselves_out(admin: Page) -> None:
     await admin.goto("/settings")
     await admin.get_by_role("button", name="Disable").click()
-    await admin.get_by_role("button", name="Confirm").click()
+    await admin.locator("dialog[open]").get_by_role("button", name="Disable").click()
     await expect(admin.get_by_role("alert")).to_contain_text("only admin")
 
 

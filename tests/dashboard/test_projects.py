@@ -39,7 +39,7 @@ async def test_what_is_wrong_stands_beside_its_field(admin: Page, opilio: Opilio
     await admin.goto("/projects/new")
     await admin.get_by_label("Brand", exact=True).fill("Tea")
     await admin.get_by_role("button", name="Create").click()
-    await expect(admin.locator("#h-brand_keywords")).to_contain_text("name at least one keyword")
+    await expect(admin.locator("#h-brand_keywords")).to_contain_text("give at least one keyword")
     await expect(admin.get_by_label("Brand", exact=True)).to_have_value("Tea")
     await admin.get_by_label("Brand keywords").fill("tea")
     await admin.get_by_label("Project ID").fill("no spaces allowed")
@@ -69,7 +69,7 @@ async def test_another_project_under_the_same_id_is_refused(admin: Page, opilio:
 async def test_failures_and_limits_of_platforms_are_told(admin: Page, opilio: Opilio) -> None:
     await fill_projects(opilio)
     await admin.goto("/projects/tea")
-    await expect(admin.locator("#warnings")).to_contain_text("the platform has only")
+    await expect(admin.locator("#warnings")).to_contain_text("The platform has fewer posts than requested")
     limited = admin.locator("#warnings .warning", has_text="fewer posts than requested")
     await expect(limited).to_contain_text("cà phê sữa")  # named first, kept after the other competitor
     await expect(admin.locator("#tasks")).to_contain_text("the platform refuses this search")

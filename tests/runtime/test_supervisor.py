@@ -93,7 +93,6 @@ async def test_the_youngest_stops_first(tmp_path):
 
 
 async def test_stop_insists(monkeypatch, tmp_path):
-    monkeypatch.setattr(module, "_GRACE_SECONDS", 0.1)
     monkeypatch.setattr(module, "_LEAST_GRACE_SECONDS", 0.1)
     kept, start = [], asyncio.create_subprocess_exec
 
@@ -102,7 +101,7 @@ async def test_stop_insists(monkeypatch, tmp_path):
         return kept[-1]
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", start_and_keep)
-    supervisor = Supervisor()
+    supervisor = Supervisor(grace_seconds=0.1)
     ready = tmp_path / "ready"
     code = f"import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); open({str(ready)!r}, 'w'); time.sleep(60)"
     supervisor.start(Command("stubborn", python(code)))

@@ -229,7 +229,7 @@ class LocalWire:
 
     async def waiting(self) -> int:
         return await self._postgres.count(
-            f"bus_message where queue in ('{COLLECTED_QUEUE}', '{RESULTS_QUEUE}')"
+            f"bus_message where queue like '{COLLECTED_QUEUE}%' or queue = '{RESULTS_QUEUE}'"
         )
 
     async def close(self) -> None:

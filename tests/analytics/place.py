@@ -184,6 +184,7 @@ class RabbitWire:
     async def waiting(self) -> int:
         queues = [queue for queue in topology().queues if queue.bindings and queue.dead_letters]
         names = [name for queue in queues for name in (queue.name, *queue.delay_queues)]
+        names += [f"{COLLECTED_QUEUE}.parked.{form}" for form in ("event", "legacy", "inline")]
         return sum([await self._bus.depth(name) for name in names])
 
     async def close(self) -> None:

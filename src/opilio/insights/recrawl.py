@@ -35,7 +35,7 @@ class LearntSchedule(msgspec.Struct, kw_only=True):
     changes_seen: int
     caught_on_fixed: float | None
     """Changes that the same time on the base frequency would be expected to catch, at most one a visit."""
-    daily_window: tuple[float, float] | None
+    daily_window: list[float] | None
     """Hours of the day (UTC) in which the page changes, if it has a daily rhythm."""
     why: str
 
@@ -114,7 +114,7 @@ def _schedule(row: Row) -> LearntSchedule:
         visits=row["visits"],
         changes_seen=row["changes_seen"],
         caught_on_fixed=watched * rate.mean * freshness(rate, base) if watched > 0 else None,
-        daily_window=(window.start * 24, window.end * 24) if window else None,
+        daily_window=[window.start * 24, window.end * 24] if window else None,
         why=describe(rate, days, terms_of(row).longest)
         if days
         else "not visited yet; its base frequency is assumed",

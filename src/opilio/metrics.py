@@ -3,6 +3,7 @@
 Counters live in the process; `opilio.runtime.metrics_page` reads the gauges from the database and renders both.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +77,28 @@ ANALYSED = (
     ),
     Metric("batch_fetch_duration", "histogram", "Seconds that fetching a batch took.", ("platform",)),
 )
+# Counted by `opilio.collector.metrics`.
+COLLECTED = (
+    _counter("collector_results", "Results processed, by effect.", "platform", "format", "effect"),
+    _counter("collector_analyses", "Analysed batches processed.", "outcome"),
+    _counter("contract_violations", "Results that break a consistency rule.", "rule"),
+    _counter("collector_dead_letters", "Messages sent to the dead letters.", "queue"),
+    _counter("collector_tasks_sent", "Tasks sent to crawlers.", "platform", "retry"),
+    _counter("opilio_collector_projects_stalled", "Projects whose analysis stood still for too long."),
+    _counter("collector_tasks_timed_out", "Tasks that timed out.", "platform"),
+    Metric(
+        "collector_result_delay_seconds",
+        "histogram",
+        "Seconds from emitted_at of a result until it was recorded.",
+        ("platform",),
+    ),
+    Metric(
+        "collector_task_delay_seconds",
+        "histogram",
+        "Seconds from emitted_at of a request until its task was sent.",
+        ("platform",),
+    ),
+)
 READ = (
     _gauge("queue_depth", "Jobs that a bot could get now.", "queue"),
     _gauge("jobs_active", "Jobs that wait (pending) or run (locked), counted up to 200,000.", "status"),
@@ -98,30 +121,31 @@ READ = (
     _gauge("database_up", "1 while PostgreSQL answers, else 0."),
     _gauge("opilio_build_info", "Always 1; its label is the version.", "version"),
 )
-ALL = (*COUNTED, *ANALYSED, *READ)
+ALL = (*COUNTED, *COLLECTED, *ANALYSED, *READ)
 NAMES = frozenset(metric.name for metric in ALL)
 _BY_NAME = {metric.name: metric for metric in ALL}
 
 
-def _made(name: str) -> Any:
+def make(name: str, buckets: Sequence[float] = _CRAWL_SECONDS) -> Any:
+    """The counter, histogram or gauge of this process that bears a name of the tables above."""
     metric = _BY_NAME[name]
     match metric.kind:
         case "counter":
             return Counter(name, metric.meaning, metric.labels)
         case "histogram":
-            return Histogram(name, metric.meaning, metric.labels, buckets=_CRAWL_SECONDS)
+            return Histogram(name, metric.meaning, metric.labels, buckets=buckets)
         case _:
             return Gauge(name, metric.meaning, metric.labels, multiprocess_mode="mostrecent")
 
 
-JOBS_CREATED: Counter = _made("jobs_created")
-JOBS_DONE: Counter = _made("jobs_done")
-JOBS_FAILED: Counter = _made("jobs_failed")
-JOBS_EXPIRED: Counter = _made("jobs_expired")
-JOBS_RETRIED: Counter = _made("jobs_retried")
-BOT_PULLS: Counter = _made("bot_pulls")
-CRAWL_DURATION: Histogram = _made("crawl_duration_seconds")
-LOOP_RUNS: Counter = _made("loop_runs")
-LOOP_ERRORS: Counter = _made("loop_errors")
-ROLE_UP: Gauge = _made("opilio_role_up")
-LOOP_LAST_SUCCESS: Gauge = _made("loop_last_success_timestamp_seconds")
+JOBS_CREATED: Counter = make("jobs_created")
+JOBS_DONE: Counter = make("jobs_done")
+JOBS_FAILED: Counter = make("jobs_failed")
+JOBS_EXPIRED: Counter = make("jobs_expired")
+JOBS_RETRIED: Counter = make("jobs_retried")
+BOT_PULLS: Counter = make("bot_pulls")
+CRAWL_DURATION: Histogram = make("crawl_duration_seconds")
+LOOP_RUNS: Counter = make("loop_runs")
+LOOP_ERRORS: Counter = make("loop_errors")
+ROLE_UP: Gauge = make("opilio_role_up")
+LOOP_LAST_SUCCESS: Gauge = make("loop_last_success_timestamp_seconds")

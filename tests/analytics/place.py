@@ -258,7 +258,10 @@ class Place:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        await until(self.wire.listening)
+        try:
+            await until(self.wire.listening)
+        except TimeoutError:
+            raise AssertionError(f"it does not listen\n{self.log}") from None
 
     def must_live(self) -> None:
         """PostgreSQL may go away: the process waits for it, nobody has to start it again."""

@@ -111,6 +111,6 @@ def _daily(window: phase.Window, terms: Terms, price: float, now: float, chance:
 
 
 def retry_wait(streak: int, last_interval: float, chance: float) -> float:
-    """Days until a failed page is tried again: doubling from 15 minutes, at most half its interval or six hours."""
+    """Days until a failed page is tried again: doubling from 15 minutes to half its interval or six hours, ± a fifth."""
     longest = min(max(1 / 96, last_interval / 2), 0.25)
     return min(exp2(min(streak, 20)) / 96, longest) * (0.8 + 0.4 * chance)

@@ -3,7 +3,7 @@
 from opilio.migrations.script import run_sql
 
 revision = "0014"
-down_revision = "0011"
+down_revision = "0013"
 
 
 def upgrade() -> None:

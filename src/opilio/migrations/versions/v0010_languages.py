@@ -1,9 +1,9 @@
-"""Value alerts: what to look for, and what each knows of each policy."""
+"""Comments and posts in languages without a sentiment model have no sentiment and are counted all the same."""
 
 from opilio.migrations.script import run_sql
 
 revision = "0010"
-down_revision = "0008"
+down_revision = "0009"
 
 
 def upgrade() -> None:

@@ -1,9 +1,9 @@
-"""Price changes in the order of time, for the page that lists them."""
+"""The adaptive schedule: what a policy asks for, what was learnt about it, and the budgets that pay for it."""
 
 from opilio.migrations.script import run_sql
 
-revision = "0013"
-down_revision = "0012"
+revision = "0011"
+down_revision = "0010"
 
 
 def upgrade() -> None:

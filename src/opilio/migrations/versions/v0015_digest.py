@@ -1,9 +1,9 @@
-"""The adaptive schedule: what a policy asks for, what was learnt about it, and the budgets that pay for it."""
+"""Keywords of a post in a table of their own, the project's time zone, and a digest of the posts by day."""
 
 from opilio.migrations.script import run_sql
 
-revision = "0012"
-down_revision = "0009"
+revision = "0015"
+down_revision = "0014"
 
 
 def upgrade() -> None:

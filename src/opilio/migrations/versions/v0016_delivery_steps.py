@@ -1,9 +1,9 @@
-"""PostgreSQL records every result and every analysed batch of a project; Redis becomes a cache of the counters."""
+"""Retention, re-enabling endpoints and replaying dead letters go in steps."""
 
 from opilio.migrations.script import run_sql
 
-revision = "0011"
-down_revision = "0013"
+revision = "0016"
+down_revision = "0015"
 
 
 def upgrade() -> None:

@@ -1,9 +1,9 @@
-"""Keywords of a post in a table of their own, the project's time zone, and a digest of the posts by day."""
+"""Value alerts: what to look for, and what each knows of each policy."""
 
 from opilio.migrations.script import run_sql
 
-revision = "0016"
-down_revision = "0014"
+revision = "0009"
+down_revision = "0008"
 
 
 def upgrade() -> None:

@@ -1,9 +1,9 @@
-"""Comments and posts in languages without a sentiment model have no sentiment and are counted all the same."""
+"""Price changes in the order of time, for the page that lists them."""
 
 from opilio.migrations.script import run_sql
 
-revision = "0009"
-down_revision = "0010"
+revision = "0012"
+down_revision = "0011"
 
 
 def upgrade() -> None:

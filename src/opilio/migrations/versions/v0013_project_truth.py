@@ -1,9 +1,9 @@
-"""Retention, re-enabling endpoints and replaying dead letters go in steps."""
+"""PostgreSQL records every result and every analysed batch of a project; Redis becomes a cache of the counters."""
 
 from opilio.migrations.script import run_sql
 
-revision = "0015"
-down_revision = "0016"
+revision = "0013"
+down_revision = "0012"
 
 
 def upgrade() -> None:

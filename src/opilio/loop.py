@@ -18,6 +18,7 @@ NextDue: TypeAlias = Callable[[], Awaitable[float | None]]
 _log = structlog.get_logger(__name__)
 _FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=0.2), timedelta(seconds=30)
 _SHORTEST_WAIT = 0.01
+_LOG_FIELDS = frozenset({"event", "loop", "seconds"})
 
 
 class Subscription(Protocol):
@@ -114,7 +115,10 @@ class Loop:
         metrics.LOOP_LAST_SUCCESS.labels(self.name).set_to_current_time()
         if worked:
             log = _log.debug if self._drain else _log.info
-            log("loop.done", loop=self.name, seconds=round(time.monotonic() - began, 3), **counts)
+            named = {
+                f"{name}_count" if name in _LOG_FIELDS else name: count for name, count in counts.items()
+            }
+            log("loop.done", loop=self.name, seconds=round(time.monotonic() - began, 3), **named)
         return counts
 
     @property

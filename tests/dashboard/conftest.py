@@ -3,19 +3,18 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from granian.constants import Interfaces
-from granian.server.embed import Server
 from httpx2 import AsyncClient, ConnectError
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from opilio.contracts.policies import PolicyInput
+from opilio.runtime import http_server
 from opilio.runtime.bootstrap import Opilio
 from opilio.runtime.settings import Settings, load_settings
-from opilio.web.app import create_app
 
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = [
@@ -49,14 +48,21 @@ def free_port() -> int:
 @pytest.fixture
 async def site(opilio: Opilio) -> AsyncIterator[str]:
     """The address of a server that runs in this process."""
-    port = free_port()
-    server = Server(create_app(opilio), address="127.0.0.1", port=port, interface=Interfaces.ASGI)
-    task = asyncio.create_task(server.serve())
+    async with serving(opilio) as address:
+        yield address
+
+
+@asynccontextmanager
+async def serving(opilio: Opilio, **settings: Any) -> AsyncIterator[str]:
+    """Serves as `opilio run api` does, with other settings for this server alone."""
+    port, stop = free_port(), asyncio.Event()
+    changed = opilio.settings.model_copy(update={"port": port, "host": "127.0.0.1", **settings})
+    task = asyncio.create_task(http_server.serve(replace(opilio, settings=changed), stop))
     address = f"http://127.0.0.1:{port}"
     async with AsyncClient() as client:
         await until_ready(client, address)
     yield address
-    server.stop()
+    stop.set()
     await task
 
 

@@ -4,7 +4,7 @@ import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,7 +15,7 @@ from playwright.async_api import Browser, expect
 from opilio.contracts.policies import PolicyInput
 from opilio.runtime.bootstrap import Opilio
 from tests.components.servers import Server, free_port
-from tests.dashboard.conftest import log_in, until_ready
+from tests.dashboard.conftest import log_in, serving, until_ready
 from tests.deploy.programs import DEPLOY, need, output
 
 
@@ -65,6 +65,12 @@ class Nginx(Server):
 
     def command(self) -> list[str]:
         return [need("nginx"), "-e", f"{self.folder}/error.log", "-c", f"{self.folder}/nginx.conf"]
+
+
+@pytest.fixture
+async def site(opilio: Opilio) -> AsyncIterator[str]:
+    async with serving(opilio, trusted_proxies="127.0.0.1") as address:
+        yield address
 
 
 @pytest.fixture

@@ -38,6 +38,14 @@ async def test_it_works():
     assert len(seen) >= 3
 
 
+@pytest.mark.parametrize("name", ["event", "loop", "seconds", "anything"])
+async def test_a_count_may_have_any_name(name):
+    async def work():
+        return {name: 1}
+
+    assert await Loop("counting", 3600, work).run_once() == {name: 1}
+
+
 async def test_a_wake_does_not_wait_for_the_interval():
     loop = Loop("sleeping", 3600, nothing)
     async with running(loop):

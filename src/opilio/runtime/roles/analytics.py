@@ -54,7 +54,8 @@ def _unparker(bus: Bus, settings: Settings) -> Work:
     }
 
     async def unpark() -> Counts:
-        return {format_: await bus.unpark(COLLECTED_QUEUE, format_) for format_, on in enabled.items() if on}
+        moved = [await bus.unpark(COLLECTED_QUEUE, format_) for format_, on in enabled.items() if on]
+        return {"unparked": sum(moved)}
 
     return unpark
 

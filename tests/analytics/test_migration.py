@@ -59,15 +59,21 @@ async def test_rows_lie_in_the_partition_of_their_month(processor, buckets, rows
 async def test_old_months_are_dropped_whole(store, rows):
     old = datetime.now(UTC) - timedelta(days=400)
     await store.prepare_months(old)
-    assert await store.forget(datetime.now(UTC) - timedelta(days=200)) == 9
+    assert await store.forget(datetime.now(UTC) - timedelta(days=200)) == 6
+    assert await store.forget_errors(datetime.now(UTC) - timedelta(days=200)) == 3
     assert await store.forget(datetime.now(UTC) - timedelta(days=200)) == 0
     assert (
         await rows("select to_regclass($1) is not null as kept", f"post_analytics_{datetime.now(UTC):%Y%m}01")
     )[0]["kept"]
 
 
-@pytest.mark.parametrize(("days", "left"), [(0, 2), (60, 1)])
-async def test_posts_are_kept_for_as_long_as_the_policy_says(store, rows, tmp_path, days, left):
+@pytest.mark.parametrize(
+    ("days", "errors", "left", "errors_left"),
+    [(0, None, 2, 2), (60, None, 1, 1), (0, 60, 2, 1), (60, 0, 1, 2)],
+)
+async def test_posts_are_kept_for_as_long_as_the_policy_says(
+    store, rows, tmp_path, days, errors, left, errors_left
+):
     """By the month: one that ended before the time goes whole, with its identities, comments and errors."""
     now = datetime.now(UTC)
     for name, at in (("old", now - timedelta(days=120)), ("new", now)):
@@ -78,8 +84,9 @@ async def test_posts_are_kept_for_as_long_as_the_policy_says(store, rows, tmp_pa
             msgspec.json.encode(failed(name * 2)),
         ]
         await store.store(inbound, analyse_batch(items, inbound.context, {}, at), at)
-    await _keeper(store, load_settings(data_dir=tmp_path, keep_posts_days=days))()
-    for table in ("post_comments", "crawl_errors", "analysed_batch"):
+    await _keeper(store, load_settings(data_dir=tmp_path, keep_posts_days=days, keep_errors_days=errors))()
+    assert (await rows("select count(*) as n from crawl_errors"))[0]["n"] == errors_left
+    for table in ("post_comments", "analysed_batch"):
         assert (await rows(f"select count(*) as n from {table}"))[0]["n"] == left, table
     for table in ("post_analytics", "post_identity"):
         assert (await rows(f"select count(*) as n from {table}"))[0]["n"] == 2 * left, table

@@ -66,6 +66,7 @@ class _Work:
     platform: str
     text: str
     comments: list[ItemComment]
+    failure: Failure | None = None  # a media error: the text is analysed all the same
 
 
 def analyse_batch(
@@ -78,7 +79,9 @@ def analyse_batch(
     work: list[_Work] = []
     for position, raw in enumerate(items):
         item, failure = parse_item(raw, context, position)
-        if failure is not None:
+        if failure is not None and item is not None and _has_text_only(failure, item):
+            work.append(_prepare(item, context, failure))
+        elif failure is not None:
             rows.add_failure(failure, item, fetched=item is None)
         elif item is not None:
             work.append(_prepare(item, context))
@@ -87,10 +90,15 @@ def analyse_batch(
     return rows.finish(len(items), time.perf_counter() - begun)
 
 
-def _prepare(item: CollectedItem, context: BatchContext) -> _Work:
+def _has_text_only(failure: Failure, item: CollectedItem) -> bool:
+    """Whether only the media is missing: its text and figures are used."""
+    return category_of(failure.code) == "media" and bool(text_of(item).strip())
+
+
+def _prepare(item: CollectedItem, context: BatchContext, failure: Failure | None = None) -> _Work:
     text = text_of(item)
     platform = (item.meta.platform or context.platform or "unknown").lower()
-    return _Work(item, project_of(item, context), platform, text, comments_of(item))
+    return _Work(item, project_of(item, context), platform, text, comments_of(item), failure)
 
 
 def _analyse(work: list[_Work], pipeline: Pipeline, rows: "_Rows", now: datetime) -> None:
@@ -102,10 +110,9 @@ def _analyse(work: list[_Work], pipeline: Pipeline, rows: "_Rows", now: datetime
     except Exception as error:  # noqa: BLE001 - a user's own stage may raise anything
         if len(work) == 1:
             content_id = str(work[0].item.meta.id)
-            rows.add_failure(
-                Failure(content_id, ErrorCode.INTERNAL_ERROR, f"{type(error).__name__}: {error}"),
-                work[0].item,
-            )
+            own = Failure(content_id, ErrorCode.INTERNAL_ERROR, f"{type(error).__name__}: {error}")
+            failure = work[0].failure or own
+            rows.add_failure(failure, work[0].item, fetched=work[0].failure is None)
             return
         for one in work:
             _analyse([one], pipeline, rows, now)
@@ -166,6 +173,10 @@ class _Rows:
             | _insight_columns(analysis, impact)
         )
         row |= {"fetch_status": "success", "model_version": self._version}
+        if work.failure is not None:
+            row |= self._error_columns(work.failure)
+            self._fetch_errors += 1
+            self._add_error(row, work.failure)
         key = (work.project_id, work.platform, row["id"])
         self._posts[key] = row
         for comment, sentiment in zip(work.comments, sentiments, strict=True):
@@ -181,21 +192,25 @@ class _Rows:
         project_id = project_of(item, context) if item else context.project_id
         platform = ((item.meta.platform if item else None) or context.platform or "unknown").lower()
         common = self._common(item, project_id, platform)
-        row = common | {
-            "id": failure.content_id,
-            "fetch_status": "error",
+        row = common | {"id": failure.content_id, "fetch_status": "error"} | self._error_columns(failure)
+        self._posts[project_id, platform, failure.content_id] = row
+        self._add_error(row, failure)
+
+    def _error_columns(self, failure: Failure) -> dict[str, Any]:
+        return {
             "fetch_error": failure.message,
             "error_code": failure.code,
             "error_details": failure.details,
         }
-        self._posts[project_id, platform, failure.content_id] = row
+
+    def _add_error(self, row: Mapping[str, Any], failure: Failure) -> None:
         self._codes[failure.code] += 1
         self._errors.append(
             {
                 "content_id": failure.content_id,
-                "project_id": project_id,
+                "project_id": row["project_id"],
                 "job_id": row["job_id"] or "",
-                "platform": platform,
+                "platform": row["platform"],
                 "error_code": failure.code,
                 "error_category": category_of(failure.code),
                 "error_message": failure.message,

@@ -8,11 +8,14 @@ from opilio.adapters.postgres import Database, Session, load_queries
 from opilio.adapters.postgres.partitions import Partitions
 from opilio.analytics.batch import BatchRows, Counts
 from opilio.analytics.message import Inbound
+from opilio.contracts.codes import category_of
 from opilio.contracts.collector import ANALYTICS_RESULT, ANALYZE_RESULT, AnalyzeResult
-from opilio.contracts.events import ALERT_RAISED
+from opilio.contracts.events import ALERT_RAISED, PARSING_ERRORS_EXCEEDED, ParsingErrorsExceeded
 from opilio.contracts.topology import RESULTS
 
 sql = load_queries("opilio.analytics")
+# The share of a batch above which an event tells of its parsing errors.
+_PARSING_ERRORS = 0.05
 
 
 class BatchStore:
@@ -22,10 +25,8 @@ class BatchStore:
         self._db = database
         self._exchange = exchange
         self._time_zone = time_zone  # of projects that have none of their own
-        self._months = [
-            Partitions(database, table, "month")
-            for table in ("post_analytics", "post_comments", "crawl_errors")
-        ]
+        self._posts = [Partitions(database, table, "month") for table in ("post_analytics", "post_comments")]
+        self._errors = Partitions(database, "crawl_errors", "month")
 
     async def is_other_batch(self, inbound: Inbound) -> bool:
         """Whether the event was stored with another batch, so that this one need not be fetched."""
@@ -46,6 +47,7 @@ class BatchStore:
             if not await self._claim(session, inbound, rows.counts, now, digest=digest):
                 return False
             await self._write(session, rows, now)
+            await self._report_parsing_errors(session, inbound, rows, now)
             await self._announce(session, inbound, rows.counts, now)
             return True
 
@@ -65,18 +67,47 @@ class BatchStore:
         return await self._db.transact(work)
 
     async def prepare_months(self, now: datetime) -> None:
-        for partitions in self._months:
+        for partitions in (*self._posts, self._errors):
             await partitions.prepare(now, ahead=2)
 
+    async def forget_errors(self, before: datetime) -> int:
+        """Drops the months of errors that ended before a time; posts stay."""
+        return len(await self._errors.drop_before(before))
+
     async def forget(self, before: datetime) -> int:
-        """Drops the months that ended before a time; returns the number of partitions."""
-        dropped = [len(await partitions.drop_before(before)) for partitions in self._months]
+        """Drops the months of posts that ended before a time; returns the number of partitions."""
+        dropped = [len(await partitions.drop_before(before)) for partitions in self._posts]
         await self._db.execute(sql.delete_old_identities, before=before)
         await self._db.execute(sql.delete_old_batches, before=before)
         await self._db.execute(sql.delete_old_keywords, before=before)
         if any(dropped):
             await self._rebuild_digests(before)
         return sum(dropped)
+
+    async def _report_parsing_errors(
+        self, session: Session, inbound: Inbound, rows: BatchRows, now: datetime
+    ) -> None:
+        context = inbound.context
+        items = rows.counts.size + rows.counts.fetch_errors
+        failed = sum(n for code, n in rows.errors_by_code.items() if category_of(code) == "parsing")
+        if not items or failed / items <= _PARSING_ERRORS:
+            return
+        event = ParsingErrorsExceeded(
+            project_id=context.project_id,
+            platform=context.platform,
+            job_id=context.job_id,
+            batch_index=context.batch_index,
+            items=items,
+            parsing_errors=failed,
+            percent=round(100 * failed / items, 2),
+        )
+        await session.execute(
+            sql.raise_parsing_errors,
+            type=PARSING_ERRORS_EXCEEDED,
+            subject=context.project_id or context.platform,
+            data=event,
+            now=now,
+        )
 
     async def _rebuild_digests(self, before: datetime) -> None:
         async def work(session: Session) -> None:

@@ -13,6 +13,7 @@ from opilio.contracts.projects import MissingAnalysis
 JOB_COMPLETED = "crawl.job.completed"
 JOB_FAILED = "crawl.job.failed"
 ALERT_RAISED = "analytics.alert.raised"
+PARSING_ERRORS_EXCEEDED = "analytics.parsing_errors.exceeded"
 VALUE_ALERT = "crawl.value.alert"
 PROJECT_STALLED = "project.stalled"
 
@@ -65,6 +66,18 @@ class ValueAlertFired(msgspec.Struct, kw_only=True):
     new: Any
     at: datetime
     percent: Decimal | msgspec.UnsetType = msgspec.UNSET
+
+
+class ParsingErrorsExceeded(msgspec.Struct, kw_only=True):
+    """`analytics.parsing_errors.exceeded`: many items of a batch could not be parsed; a crawler may be broken."""
+
+    project_id: str | None
+    platform: str
+    job_id: str | None
+    batch_index: int | None
+    items: int
+    parsing_errors: int
+    percent: float
 
 
 class AlertRaised(msgspec.Struct, kw_only=True):

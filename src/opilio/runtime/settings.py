@@ -238,6 +238,9 @@ class Settings(BaseSettings):
     keep_posts_days: int = Field(
         0, ge=0, description="Days to keep analysed posts, dropped by month; 0 keeps them forever."
     )
+    keep_errors_days: int | None = Field(
+        None, ge=0, description="Days to keep errors of single posts, by month; without it as long as posts."
+    )
 
     rules: dict[str, dict[str, list[float]]] = Field(
         default_factory=dict, description="Bands of the priority rules (in opilio.toml)."

@@ -215,6 +215,10 @@ with risen as (
 insert into outbox (type, subject, data, occurred_at)
 select :type, project_id, data, :now from risen;
 
+-- name: raise_parsing_errors
+-- An event for a batch of which too many items could not be parsed.
+insert into outbox (type, subject, data, occurred_at) values (:type, :subject, :data, :now);
+
 -- name: announce_result
 -- The message that tells the collector how the batch ended, from the same transaction.
 insert into outbox (type, subject, data, occurred_at, exchange, routing_key, correlation_id, headers)

@@ -73,8 +73,12 @@ def _keeper(store: BatchStore, settings: Settings) -> Work:
     async def keep() -> Counts:
         now = datetime.now(UTC)
         await store.prepare_months(now)
-        if not settings.keep_posts_days:
-            return {}
-        return {"months_dropped": await store.forget(now - timedelta(days=settings.keep_posts_days))}
+        dropped: dict[str, int] = {}
+        if settings.keep_posts_days:
+            dropped["months_dropped"] = await store.forget(now - timedelta(days=settings.keep_posts_days))
+        days = settings.keep_posts_days if settings.keep_errors_days is None else settings.keep_errors_days
+        if days:
+            dropped["error_months_dropped"] = await store.forget_errors(now - timedelta(days=days))
+        return dropped
 
     return keep

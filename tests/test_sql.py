@@ -1,5 +1,8 @@
 """Named SQL: how it is read, and that PostgreSQL understands every statement of every part."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from opilio.adapters.postgres import Database, load_queries
@@ -26,6 +29,13 @@ def test_names_become_numbers() -> None:
 def test_a_parameter_cannot_be_forgotten() -> None:
     with pytest.raises(TypeError, match=r"missing \['a'\], unknown \['b'\]"):
         parse_statement("x", "select :a").bind({"b": 1})
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_statement_is_used(part: str) -> None:
+    code = "".join(file.read_text() for file in Path("src/opilio").rglob("*.py"))
+    unused = [s.name for s in load_queries(part) if not re.search(rf"""[.'"]{s.name}\b""", code)]
+    assert unused == []
 
 
 @pytest.mark.parametrize("part", PARTS)

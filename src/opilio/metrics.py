@@ -60,7 +60,7 @@ COUNTED = (
     _gauge("loop_last_success_timestamp_seconds", "When background work last succeeded.", "loop"),
     _gauge("opilio_role_up", "1 while a process runs this role.", "role"),
 )
-# Counted by `opilio.analytics.metrics`; told here, so that one page tells all.
+# Counted by `opilio.analytics.metrics`; listed here, so that one table has all.
 ANALYSED = (
     _counter("events_received", "Batches that analytics took in.", "platform"),
     _counter("items_processed", "Items of batches that were analysed, error items included.", "platform"),

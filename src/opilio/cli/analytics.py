@@ -1,4 +1,4 @@
-"""`opilio analytics`: what posts say, and the stages on texts of one's own."""
+"""`opilio analytics`: figures and exports of analysed posts, and the stages on your own texts."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -43,7 +43,7 @@ async def _summary(project_id: str) -> "AnalyticsSummary":
 
 
 async def _check_project(opilio: Any, project_id: str) -> None:
-    """Refuses an unknown project; one that is known only from its batches is known."""
+    """Refuses an unknown project; a project with batches only counts as known."""
     if not await opilio.analytics.knows(project_id):
         await opilio.project_insights.project(project_id)
 
@@ -66,7 +66,7 @@ def export(
     until: Until = None,
     json: Json = False,
 ) -> None:
-    """Writes every post of a project with all that is known of it."""
+    """Writes every post of a project with its analysis."""
     if output is None and file_format is FileFormat.PARQUET and sys.stdout.isatty():
         raise typer.BadParameter("Parquet is not for a terminal: name a file with --output")
     size = run_async(_export(project_id, file_format, output, since, until))
@@ -103,7 +103,7 @@ def classify(
         list[str] | None, typer.Option(help="Replaces a stage: sentiment=my_package.models:PhoBert.")
     ] = None,
 ) -> None:
-    """Reads JSON lines {id, text, lang?} and says what the stages make of each text."""
+    """Reads JSON lines {id, text, lang?} and prints the result of the stages for each text."""
     from opilio.analytics.pipeline import load_pipeline
 
     pipeline = load_pipeline(dict(_setting(text) for text in stage or []))

@@ -45,7 +45,7 @@ def set_(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Sets the whole limits of a host: what is left out is no limit of its own."""
+    """Replaces the host's limits; omitted ones use the default."""
     answer = run_async(_set(host, max_concurrent, min_delay))
     show(answer, json, lambda: print_fields(answer))
 

@@ -44,7 +44,7 @@ def create_due(json: Json = False) -> None:
 
 @app.command()
 def expire(json: Json = False) -> None:
-    """Ends the locks that ran out, once; what the scheduler does every second."""
+    """Expires locks whose TTL passed, once; what the scheduler does every second."""
     counts = run_async(_round("expire"))
     show(counts, json, lambda: print(f"{counts['retried']} to be tried again, {counts['ended']} ended"))
 
@@ -81,7 +81,7 @@ async def _list(**filters: Any) -> Any:
 
 @app.command("show")
 def show_(job_id: str, json: Json = False) -> None:
-    """Shows a job and all that happened to it."""
+    """Shows a job and its timeline."""
     job = run_async(_show(job_id))
     show(job, json, lambda: _print_job(job))
 
@@ -124,19 +124,19 @@ async def _why(job_id: str) -> Any:
 
 @app.command()
 def reset(ids: Ids, json: Json = False) -> None:
-    """Makes locked, failed or expired jobs wait again, with all their retries."""
+    """Returns locked, failed or expired jobs to the queue, with all their retries."""
     _act("reset", ids, json)
 
 
 @app.command()
 def release(ids: Ids, json: Json = False) -> None:
-    """Takes locks away; the jobs wait again, unharmed."""
+    """Releases locks; the jobs return to the queue with the retries that they have left."""
     _act("release", ids, json)
 
 
 @app.command("force-expire")
 def force_expire(ids: Ids, json: Json = False) -> None:
-    """Ends locks as if their time had run out."""
+    """Ends locks as if their TTL had passed."""
     _act("expire", ids, json)
 
 

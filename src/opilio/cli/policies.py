@@ -185,7 +185,7 @@ def import_(
     kind: Annotated[Source | None, typer.Option("--format", help="By the file's ending without it.")] = None,
     json: Json = False,
 ) -> None:
-    """Creates or updates a policy for each row; tells what became of every row."""
+    """Creates or updates a policy for each row; shows the result of every row."""
     answers = run_async(_import(file, kind or _kind(file)))
     counts = Counter(answer.status for answer in answers)
     totals = {status: counts[status] for status in ("created", "updated", "rejected")}

@@ -12,7 +12,6 @@ from msgspec import Meta
 
 TaskType = Literal["research_keyword", "crawl_links", "research_and_crawl", "dryrun_keyword"]
 ANALYZE_RESULT = "analyze_result"
-PROJECT_CREATED = "project.created"
 DATA_COLLECTED = "data.collected"
 ANALYTICS_RESULT = "analytics.result"  # the routing key of an analyze_result
 

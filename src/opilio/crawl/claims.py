@@ -113,7 +113,7 @@ def _refusal(claim: Claim, job: JobLock, past: Sequence[PastLock]) -> Late | Ref
             return _late("the lock expired, and the job has no retries left")
         return Refused(
             "invalid_state",
-            "the job is %(state)s already, and this differs from what ended it",
+            "the job is already %(state)s with another result; only a repetition of that result is answered again",
             state=str(job.state),
         )
     own = [lock for lock in past if _own(claim, lock.bot_id, lock.lock_token)]
@@ -147,7 +147,7 @@ class JobFacts:
 
 
 async def take_jobs(session: Session, job_ids: Iterable[UUID], now: datetime | None) -> list[Row]:
-    """Locks active jobs in one order everywhere, with all that decides what becomes of them."""
+    """Locks active jobs in one order everywhere, with everything that decides their next state."""
     return await session.fetch(QUERIES.take_jobs, job_ids=list(job_ids), now=now)
 
 

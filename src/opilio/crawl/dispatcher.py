@@ -47,7 +47,7 @@ def _may_be_one_item(error: Exception) -> bool:
 
 
 def _failed_reply(item: Submission | Claim, error: Exception) -> Reply:
-    """One item failed alone: bad data is the bot's to mend, everything else is logged."""
+    """One item failed alone: bad data is answered to the bot, everything else is logged."""
     if isinstance(error, Refused):
         return Reply(refusal=error)
     if isinstance(error, ValueError | asyncpg.DataError):

@@ -71,7 +71,7 @@ class OperatorActions:
         return job_id
 
     async def reset(self, job_ids: Sequence[UUID], by: str) -> list[ActionResult]:
-        """Locked, failed and expired jobs wait again, with all their retries."""
+        """Returns locked, failed and expired jobs to the queue, with all their retries."""
         return await self._change("reset", job_ids, by)
 
     async def expire(self, job_ids: Sequence[UUID], by: str) -> list[ActionResult]:
@@ -79,7 +79,7 @@ class OperatorActions:
         return await self._change("expire", job_ids, by)
 
     async def release(self, job_ids: Sequence[UUID], by: str) -> list[ActionResult]:
-        """Takes locks away; the jobs wait again, with the retries that they had."""
+        """Releases locks; the jobs return to the queue with the retries that they have left."""
         return await self._change("release", job_ids, by)
 
     async def apply(self, action: str, job_ids: Sequence[UUID], by: str) -> list[ActionResult]:

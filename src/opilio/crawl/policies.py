@@ -210,7 +210,7 @@ class Policies:
         await self._db.transact(work)
 
     async def delete(self, policy_ids: Sequence[UUID], by: str = audit.SYSTEM) -> list[UUID]:
-        """Answers which of them there were."""
+        """Answers which of them existed."""
 
         async def work(session: Session) -> list[UUID]:
             rows = await session.fetch(

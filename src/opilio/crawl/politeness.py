@@ -79,7 +79,7 @@ class Cooling:
 
 
 def cool_down(now: datetime, cooling_until: datetime, strikes: int, retry_after: float | None) -> Cooling:
-    """A host said 429 or 503: leave it alone as long as it asked, or a minute, doubling, forgiven in time."""
+    """A host said 429 or 503: no visits for as long as it asked, or for a minute, doubling with each strike; strikes decay."""
     strikes = 0 if cooling_until < now - FORGIVEN_AFTER else strikes
     if retry_after is not None:
         wait = min(timedelta(seconds=min(retry_after, _LONGEST_ASKED.total_seconds())), _LONGEST_ASKED)

@@ -89,7 +89,7 @@ def _host(name: str, allow: AllowList) -> str:
 
 def _is_name(host: str) -> bool:
     labels = host.split(".")
-    # A name that ends in a number is an address that somebody misspelt (WHATWG URL, "ends in a number").
+    # A name that ends in a number is a malformed IP address (WHATWG URL, "ends in a number").
     return len(host) <= 253 and all(_LABEL.match(label) for label in labels) and not _NUMBER.match(labels[-1])
 
 

@@ -86,13 +86,13 @@ class _Days:
 
 
 class AnalyticsInsights:
-    """Read by the API, the dashboard and the command line alike."""
+    """Read queries for the API, the dashboard and the CLI."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
 
     async def _ask(self, statement: Statement, **params: Any) -> list[Row]:
-        """A filter that is not said must cost nothing, and a project may be small or huge: each is planned for."""
+        """Planned anew for each filter and project: an unset filter must cost nothing, and sizes differ widely."""
         async with self._db.transaction() as session:
             await session.execute(_Q.plan_for_these_values)
             return await session.fetch(statement, **params)
@@ -154,7 +154,7 @@ class AnalyticsInsights:
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[Any]:
-        """Posts, the newest or the weightiest first."""
+        """Posts, newest or highest impact first."""
         _one_of("order", order, ORDERS)
         mark, key = _read_cursor(cursor, order)
         if order == "impact":

@@ -162,7 +162,7 @@ class CrawlInsights:
             "most": limit + 1,
         }
         async with self._db.transaction() as session:
-            # A filter that is not said must cost nothing, and one that is said finds its index.
+            # An unset filter must cost nothing, and a set one must find its index.
             await session.execute(_Q.plan_for_these_values)
             over, running = ("done", "failed", "expired"), ("pending", "locked")
             active = [] if status in over else await session.fetch(_Q.active_jobs, **params)

@@ -1,4 +1,4 @@
-"""What the dashboard shows beyond single things: the system_status of the whole, series for charts, lists by filter."""
+"""Read queries of the dashboard: system status, series for charts, filtered lists."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -70,7 +70,7 @@ class Span(msgspec.Struct, kw_only=True):
 
 
 class SystemStatus(msgspec.Struct, kw_only=True):
-    """How the whole is doing, now."""
+    """The state of the system, now."""
 
     at: datetime
     pending: int
@@ -101,7 +101,7 @@ class SystemStatus(msgspec.Struct, kw_only=True):
 
 
 class PolicyFilter(msgspec.Struct, kw_only=True, frozen=True):
-    """Chooses policies; nothing said is all of them."""
+    """Chooses policies; without conditions all of them."""
 
     enabled: bool | None = None
     host: str | None = None
@@ -115,7 +115,7 @@ class PolicyFilter(msgspec.Struct, kw_only=True, frozen=True):
 
     @property
     def is_of_state(self) -> bool:
-        """Whether it asks for nothing but what crawls change."""
+        """Whether it has only conditions on what crawls change."""
         return not any((self.host, self.q, self.queue, self.is_hot is not None, self.label_key))
 
 
@@ -129,7 +129,7 @@ class JobFilter(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Choice(msgspec.Struct, kw_only=True, frozen=True):
-    """What a bulk action touches: between two ids, so that what comes meanwhile is left alone; or ticked rows."""
+    """The rows of a bulk action: an id range, so that rows created meanwhile are excluded; or selected rows."""
 
     after: UUID | None = None
     until: UUID | None = None
@@ -137,7 +137,7 @@ class Choice(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Watched(msgspec.Struct, frozen=True):
-    """What is on somebody's screen."""
+    """What an open page shows."""
 
     jobs: frozenset[UUID] = frozenset()
     policies: frozenset[UUID] = frozenset()
@@ -207,7 +207,7 @@ class Figures:
         }
 
     async def marks(self, watched: Watched) -> dict[UUID | str, str]:
-        """A mark for each thing on somebody's screen, which changes when the thing does."""
+        """A version for each thing that open pages show; it changes when the thing does."""
         rows: list[Row] = []
         for statement, ids in (
             (_Q.watched_jobs, watched.jobs),
@@ -290,7 +290,7 @@ def _struct(kind: Any, row: Row | None) -> Any:
 
 
 class SavedViews:
-    """Filters that people gave a name to."""
+    """Filters saved under a name."""
 
     def __init__(self, database: Database) -> None:
         self._db = database

@@ -95,7 +95,7 @@ async def as_parquet(batches: AsyncIterator[Rows]) -> AsyncIterator[bytes]:
 
 
 class _ParquetFile:
-    """A file that is taken away piece by piece while it is written."""
+    """A Parquet file that is read piece by piece while it is written."""
 
     def __init__(self) -> None:
         arrow, parquet = load_arrow()
@@ -120,7 +120,7 @@ class _ParquetFile:
 
 
 class _Taken(io.RawIOBase):
-    """Where the writer writes; it asks how far it is, and never goes back."""
+    """The writer's sink; the writer asks for its position and never seeks back."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []

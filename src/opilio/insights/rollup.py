@@ -19,7 +19,7 @@ _KEEP = timedelta(days=31)
 
 
 class Rollup:
-    """Safe beside its like in other processes: a minute that two of them count comes out the same."""
+    """Safe to run concurrently: a minute that two processes count gets the same figures."""
 
     def __init__(self, database: Database) -> None:
         self._db = database

@@ -41,7 +41,7 @@ async def start_demo(opilio: Opilio, url: str) -> list[Command]:
     note = _note(opilio.settings.data_dir)
     if not note.exists():
         if (await opilio.insights.policies(limit=1)).items:
-            return []  # somebody's own data: no place for a demo
+            return []  # the user's own data: no demo here
         await _begin(opilio, note)
     written = json.loads(note.read_text(encoding="utf-8"))
     shop = DemoShop(written["address"], written["busy_address"])

@@ -1,4 +1,4 @@
-"""Looks at everything that Opilio needs and says in plain words what is wrong and what to do."""
+"""Checks everything that Opilio needs and says what is wrong and what to do."""
 
 import shutil
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ _WHO = Statement(
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One look: what was looked at, how it is, and what to do if it is not well."""
+    """One check: what was checked, its status, and what to do."""
 
     subject: str
     verdict: Verdict
@@ -47,7 +47,7 @@ class Finding:
 
 
 async def examine() -> list[Finding]:
-    """Every finding; a later look is left out where an earlier fault makes it pointless."""
+    """Every finding; a check that depends on a failed one is skipped."""
     try:
         settings = load_settings()
     except OpilioError as error:

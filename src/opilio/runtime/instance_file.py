@@ -1,4 +1,4 @@
-"""What a instance `opilio up` leaves in its data directory for other commands to find."""
+"""The file by which other commands find a running `opilio up` of a data directory."""
 
 import json
 import os

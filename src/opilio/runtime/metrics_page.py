@@ -64,7 +64,7 @@ def _counters() -> CollectorRegistry:
 
 
 class _Once(Collector):
-    """Readings in the shape that the exposition wants."""
+    """The readings as a Prometheus collector."""
 
     def __init__(self, families: Iterable[GaugeMetricFamily]) -> None:
         self._families = families
@@ -74,7 +74,7 @@ class _Once(Collector):
 
 
 class _Readings:
-    """What the database told last, and when."""
+    """The last readings of the database, and their time."""
 
     def __init__(self) -> None:
         self._at = float("-inf")

@@ -1,1 +1,1 @@
-"""The HTTP face: bot API, management API, documents, login."""
+"""HTTP: bot API, management API, documents, login."""

@@ -149,7 +149,7 @@ def _http_error(request: AnyRequest, error: HTTPException) -> Response[bytes]:
 
 
 # What PostgreSQL says while it starts, stops, fails over, or is out of connections, memory or disk: it passes, or an
-# operator is at it. The caller did nothing wrong and shall try again.
+# operator is at it. The caller did nothing wrong and should try again.
 _TEMPORARY = (
     OSError,
     TimeoutError,

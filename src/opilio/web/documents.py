@@ -1,4 +1,4 @@
-"""The OpenAPI document and a page to try it on, served without the help of any other site."""
+"""The OpenAPI document and a page to try it on, served without any other site."""
 
 import hashlib
 from functools import lru_cache

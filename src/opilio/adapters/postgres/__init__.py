@@ -1,4 +1,4 @@
-"""PostgreSQL: always real, so there is nothing to twin."""
+"""PostgreSQL: pools, statements, migrations, partitions, notifications, the embedded server."""
 
 from opilio.adapters.postgres.pool import Database, Row, Session
 from opilio.adapters.postgres.queries import Queries, Statement, load_queries

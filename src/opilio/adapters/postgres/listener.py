@@ -14,7 +14,7 @@ Heard: TypeAlias = Callable[[str, str], None]
 _log = structlog.get_logger(__name__)
 _FAULTS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 _PATIENCE = 10.0  # seconds for connecting and for an answer
-_CHECK_EVERY = 30.0  # seconds; finds a connection that died without a word
+_CHECK_EVERY = 30.0  # seconds; finds a connection that died silently
 _RECONNECT_EVERY = 1.0
 
 

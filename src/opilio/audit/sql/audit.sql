@@ -1,5 +1,5 @@
 -- name: add_entry
--- Who did what to what, in the transaction of the change.
+-- One audit entry: actor, action, subject, details.
 insert into audit_log (actor, action, subject, details)
 values (:actor::text, :action::text, :subject::text, :details::jsonb);
 

@@ -1,5 +1,5 @@
 -- name: take_jobs
--- The jobs of a batch with all that decides what becomes of them, locked in one order everywhere.
+-- The jobs of a batch with everything that decides their next state, locked in one order everywhere.
 select j.job_id, j.policy_id, j.host_id, j.queue, j.place, j.priority, j.base_priority, j.retry_count, j.max_retries,
        j.locked_by, j.locked_at, j.locked_until, j.lock_ttl_seconds, j.lock_token, j.last_error, j.last_error_code,
        p.url, p.frequency_hours, p.retry_backoff_minutes, p.deleted_at, p.pool,

@@ -1,5 +1,5 @@
 -- name: reopen_gate
--- Whoever sends again by hand takes the endpoint to be well: what waits is tried now, whatever failed before.
+-- A replay by hand assumes that the endpoint works again: waiting deliveries are tried now, whatever failed before.
 with opened as (
   update webhook_gate set due_at = least(due_at, coalesce(:now::timestamptz, now())), closed_until = '-infinity'
   where endpoint_id = :endpoint_id

@@ -94,7 +94,7 @@ where delivery_id in (
                     where h.endpoint_id = lane.endpoint_id and h.subject = lane.subject and h.head));
 
 -- name: release_gates
--- Ends visits: the endpoint's health, when it may be visited again, and when there is something to send.
+-- Ends batches: the endpoint's health, when it may be visited again, and when there is something to send.
 update webhook_gate g
 set lease = null, leased_until = '-infinity', failures = v.failures, failing_since = v.failing_since,
     closed_until = case when v.closed_for > 0

@@ -1,4 +1,4 @@
-"""Deliveries claimed together for one endpoint: sent side by side, with what came of each."""
+"""Deliveries claimed together for one endpoint: sent concurrently, with the result of each."""
 
 import asyncio
 import random

@@ -18,7 +18,7 @@ class ResponseKind(StrEnum):
     DELIVERED = "delivered"
     FAILED = "failed"  # the endpoint refused, or answered something unknown
     UNREACHABLE = "unreachable"  # there was no response: its host may be down for other endpoints too
-    GONE = "gone"  # 410: it wants nothing more
+    GONE = "gone"  # 410 Gone: no more deliveries
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 -- name: analytics_summary
--- The figures of a project's posts: how many, how felt, how wanted, how risky. Posts are read once, into a row for each
+-- The figures of a project's posts: volume, sentiment, intent, risk. Posts are read once, into a row for each
 -- kind of post, of which there are never many.
 with kinds as materialized (
   select p.sentiment, p.intent, p.risk_level, p.platform, p.language, count(*) as n, count(*) filter (where p.fetch_status = 'error') as errors,
@@ -29,7 +29,7 @@ select
   (select coalesce(jsonb_object_agg(key, n), '{}') from (select language as key, sum(n) n from seen group by 1) t) as languages;
 
 -- name: analytics_comment_sentiments
--- How the comments below the posts feel.
+-- The sentiment of comments.
 select c.sentiment, count(*) as comments from post_analytics p join post_comments c using (post_key, stored_at)
 where p.project_id = :project_id and p.intent is not null and c.sentiment is not null
   and p.at >= coalesce(:since, '-infinity'::timestamptz)
@@ -38,7 +38,7 @@ where p.project_id = :project_id and p.intent is not null and c.sentiment is not
 group by 1 order by 1;
 
 -- name: analytics_aspects
--- Which sides of a thing posts speak of, and how they feel about each.
+-- Aspects that posts mention, with their sentiment.
 select a.key as aspect, count(*) as posts,
        count(*) filter (where a.value ->> 'sentiment' = 'negative') as negative,
        count(*) filter (where a.value ->> 'sentiment' = 'neutral') as neutral,
@@ -64,7 +64,7 @@ where p.project_id = :project_id and p.at >= coalesce(:since, '-infinity'::times
 order by p.at desc, p.post_key desc limit :most::int;
 
 -- name: analytics_posts_by_impact
--- Analysed posts, the weightiest first.
+-- Analysed posts, the highest impact first.
 select p.post_key, p.id, p.platform, p.job_id, p.task_type, p.keyword_source, p.keyword_role, p.brand_name, p.at,
        p.published_at, p.crawled_at, p.permalink, p.content_text, p.hashtags, p.author_name, p.author_username,
        p.author_is_verified, p.follower_count, p.view_count, p.like_count, p.comment_count, p.share_count, p.save_count,
@@ -101,7 +101,7 @@ where p.project_id = :project_id and p.intent is not null and p.at >= coalesce(:
 group by 1 order by 1 desc limit :most::int;
 
 -- name: analytics_keywords
--- What posts speak of most, and how they feel where they do.
+-- The most frequent keywords of posts, with their sentiment.
 select word as keyword, count(*) as posts,
        count(*) filter (where sentiment = 'negative') as negative,
        count(*) filter (where sentiment = 'positive') as positive,

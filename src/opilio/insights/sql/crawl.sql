@@ -29,10 +29,6 @@ from policy p join policy_state s on s.policy_id = p.policy_id
 where p.deleted_at is null and (:after::uuid is null or p.policy_id > :after::uuid)
 order by p.policy_id limit :most::int;
 
--- name: policy_id_of_url
--- The policy of a URL, deleted ones last.
-select policy_id from policy where url = :url::text order by deleted_at desc nulls first limit 1;
-
 -- name: active_jobs
 -- Waiting and running jobs, newest first.
 select j.job_id as id, j.policy_id, p.url, h.name as host, j.queue,
@@ -157,18 +153,10 @@ left join job_active j on j.policy_id = p.policy_id
 left join crawl_pool b on b.pool = p.pool
 where p.policy_id = :policy_id::uuid;
 
--- name: size_of_active
--- How many jobs are active, as the planner believes.
-select greatest(reltuples, 0)::bigint from pg_class where oid = 'job_active'::regclass;
-
 -- name: count_active
 -- Waiting and running jobs, counted up to a bound.
 select count(*) filter (where place = 'locked')::int as locked, count(*) filter (where place <> 'locked')::int as pending
 from (select place from job_active limit :most::int) j;
-
--- name: count_locked
--- Running jobs.
-select count(*)::int from job_active where place = 'locked';
 
 -- name: estimate_ended
 -- Ended jobs by state; the planner's own sample for large tables, an exact count for small ones.

@@ -40,7 +40,7 @@ select q.queue,
 from unnest(array['http', 'js', 'special']) q(queue);
 
 -- name: cooling_hosts
--- Hosts that are left alone now, those that hold back most first.
+-- Hosts that are cooling down, those with most waiting jobs first.
 select h.name as host, h.cooling_until, h.cooling_reason,
   (select count(*) from (select 1 from job_active j where j.host_id = h.host_id and j.place in ('free', 'gated') limit 10000) w)::int as waiting
 from host h where h.cooling_until > now() order by 4 desc, 1 limit :most::int;
@@ -53,13 +53,13 @@ where e.status = 'disabled' or g.failing_since < now() - interval '1 minute'
 order by g.failing_since nulls last limit 5;
 
 -- name: error_codes
--- What unwell jobs of the last hour died of, most frequent first.
+-- Error codes of failed and expired jobs of the last hour, most frequent first.
 select coalesce(a.last_error_code, 'UNKNOWN_ERROR') as code, count(*)::int as jobs from job_archive a
 where a.status <> 'done' and a.finished_at > now() - interval '1 hour'
 group by 1 order by 2 desc, 1 limit 10;
 
 -- name: figures_since
--- Sums of the minutes since a moment, and of what ended after the newest of them: the current minute counts, too.
+-- Sums of the figures per minute since a time, plus jobs that finished after the newest of those minutes.
 with tail as (select greatest(coalesce(max(minute) + interval '1 minute', now() - :span::interval), now() - :span::interval) as at from figure_minute),
 minutes as (
   select sum(done) as done, sum(failed) as failed, sum(expired) as expired, sum(crawls) as crawls, sum(seconds) as seconds, count(*) as minutes
@@ -104,12 +104,12 @@ select date_bin(:step::interval, f.minute, 'epoch'::timestamptz) as at,
 from f group by 1 order by 1;
 
 -- name: newest_minute
--- Up to where figures are kept, and up to where they could be.
+-- The newest minute with figures, and the newest minute that is complete.
 select (select max(minute) from figure_minute) as newest, date_trunc('minute', now() - interval '5 seconds') as now;
 
 -- name: roll_up
--- Counts what ended in each minute of a span; counting a minute again corrects it, and keeps what was seen then.
--- Only the newest minute was seen: what waited in older ones nobody knows.
+-- Counts the jobs that finished in each minute of a span. Counting a minute again corrects it. Queue figures are known
+-- only for the newest minute, and are kept for the others as they were.
 with minutes as (
   select m as minute from generate_series(:first::timestamptz, :until::timestamptz - interval '1 minute', interval '1 minute') m),
 ended as (
@@ -143,7 +143,7 @@ on conflict (minute) do update set pending = coalesce(f.pending, excluded.pendin
 delete from figure_minute where minute < now() - :keep::interval;
 
 -- name: watched_jobs
--- What a viewer would see change of the jobs that are on somebody's screen.
+-- Versions of the jobs that open pages show.
 select j.job_id as id, j.status || ':' || j.retry_count || ':' || coalesce(j.locked_until::text, '') as mark
 from job j where j.job_id = any(:ids::uuid[]);
 
@@ -169,7 +169,7 @@ on conflict (page, name) do update set query = excluded.query, created_by = excl
 returning view_id;
 
 -- name: delete_view
--- Forgets a saved view.
+-- Deletes a saved view.
 delete from saved_view where view_id = :view_id::uuid;
 
 -- name: events_to_resend

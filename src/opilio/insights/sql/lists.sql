@@ -1,7 +1,7 @@
 -- The dashboard's lists: the same filters choose what is shown, what is counted and what a bulk action touches.
 
 -- name: plan_for_these_values
--- A filter that is not said must cost nothing: the planner is to see the values, each time.
+-- An unset filter must cost nothing, so each query is planned with its values.
 set local plan_cache_mode = force_custom_plan;
 
 -- name: policy_list

@@ -41,7 +41,7 @@ select distinct on (t.job_id) t.job_id, t.body -> 'keywords' ->> 0 as keyword
 from task t where t.job_id = any(:job_ids::text[]) order by t.job_id, t.platform;
 
 -- name: project_told
--- What was told of a project to its address, newest first, and how it was taken the last time.
+-- The progress webhooks of a project, newest first, each with its last attempt.
 select d.endpoint_id, d.webhook_id, d.state, d.attempts, d.created_at, d.finished_at,
        convert_from(d.body, 'UTF8')::jsonb ->> 'status' as status,
        (convert_from(d.body, 'UTF8')::jsonb ->> 'overall_progress_percent')::float8 as percent,

@@ -1,4 +1,4 @@
-"""Value alerts: told when a price, a stock or another value crosses a limit or changes."""
+"""Value alerts: an event when a price, stock or another value crosses a limit or changes."""
 
 from typing import Any
 

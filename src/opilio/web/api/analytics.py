@@ -1,4 +1,4 @@
-"""What the posts of a project say."""
+"""Analytics of a project."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -145,7 +145,7 @@ async def analytics_error_items(call: Call) -> Any:
 
 @_get("export", "Every post as CSV or Parquet", query=ExportQuery, raw_answers=(CSV, PARQUET))
 async def analytics_export(call: Call) -> Response[Any]:
-    """`format` decides; without it the header `Accept` does, and CSV is what is given to anybody else."""
+    """`format` decides; without it the header `Accept`; the default is CSV."""
     accepts_parquet = PARQUET in call.request.headers.get("accept", "")
     chosen = FORMATS[call.query.format or ("parquet" if accepts_parquet else "csv")]
     chosen.check()

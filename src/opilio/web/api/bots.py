@@ -1,4 +1,4 @@
-"""Bots and their tokens, and the figures of the whole."""
+"""Bots and their tokens, and the figures of the fleet."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Keyword projects: what is listened for, and how far it is."""
+"""Keyword projects and their progress."""
 
 from typing import Annotated, Any
 

@@ -1,1 +1,1 @@
-"""The dashboard: see the herd, and act."""
+"""The dashboard."""

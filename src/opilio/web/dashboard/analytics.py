@@ -1,4 +1,4 @@
-"""What the posts of a project say: volume and feeling over time, whose voice is how loud, which posts weigh most."""
+"""Analytics of a project: volume and sentiment over time, share of voice, posts by impact."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ from opilio.web.dashboard.projects import flat
 ANALYTICS = Section()
 SENTIMENTS = ("negative", "neutral", "positive")
 RISKS = ("low", "medium", "high", "critical")
-# Those of the stages that ship with Opilio; another's are shown by the names it gives them.
+# Labels of the built-in stages; those of other stages are shown as they are.
 INTENTS = ("complaint", "question", "purchase_intent", "praise", "comparison", "spam", "crisis", "discussion")
 _POSTS, _WORDS, _ALERTS, _ERRORS = 15, 12, 5, 20
 _WORDS_ONLY = tuple(name for name in PostsQuery.__struct_fields__ if name not in ("since", "until"))
@@ -39,7 +39,7 @@ class Asked:
 
 @ANALYTICS.page("/analytics")
 async def choose_project(request: PageRequest) -> Page:
-    """Projects to choose from: how much was analysed is known without counting posts."""
+    """Projects to choose from; the analysed count comes from the project, not from its posts."""
     found = await request.opilio.project_insights.projects(
         limit=50, cursor=request.query("cursor"), q=request.query("q")
     )
@@ -53,13 +53,13 @@ async def choose_project(request: PageRequest) -> Page:
 
 
 async def _without_record(request: PageRequest) -> Sequence[AnalysedProject]:
-    """Projects that only their batches tell of."""
+    """Projects that are known only from their batches."""
     return await request.opilio.analytics.projects_without_record(q=request.query("q"))
 
 
 @ANALYTICS.page("/analytics/{id:str}")
 async def one_project(request: PageRequest) -> Page:
-    """What is found by an index comes at once; what reads every post follows by itself."""
+    """Renders what an index finds at once; figures that read every post are loaded by the page afterwards."""
     asked = await _asked(request)
     analytics, project = request.opilio.analytics, await _project(request, asked.project_id)
     order = request.query("order") if request.query("order") in ORDERS else "impact"
@@ -87,7 +87,7 @@ async def one_project(request: PageRequest) -> Page:
         "to": asked.link,
     }
     title = project.brand_name or project.project_id if project else asked.project_id
-    # A project that is finished does not change; one that is not is watched.
+    # A finished project does not change, so only others are watched.
     watch = f"projects={asked.project_id}" if project and project.status != "DONE" else ""
     data: dict[str, Any] = {"posts": posts.items, "next_cursor": posts.next_cursor, "errors": errors}
     if request.data_format == "json":
@@ -116,7 +116,7 @@ async def figures(request: PageRequest) -> Page:
 
 
 async def _figures(request: PageRequest, asked: Asked) -> tuple[Any, ...]:
-    """Each reads every post that is chosen: side by side, a person waits for the slowest only."""
+    """Each reads every matching post: run concurrently, they take as long as the slowest."""
     analytics, chosen = request.opilio.analytics, (asked.project_id, asked.wanted)
     return tuple(
         await asyncio.gather(
@@ -178,7 +178,7 @@ def _moment(field: str, text: str | None, zone: ZoneInfo, *, days: int) -> datet
 
 
 def _flat(rows: Sequence[msgspec.Struct]) -> list[dict[str, Any]]:
-    """As the twins of a page want them."""
+    """Flattened for the page's JSON and CSV forms."""
     return [msgspec.structs.asdict(row) for row in rows]
 
 
@@ -191,7 +191,7 @@ def _bucket(request: PageRequest) -> str:
 
 
 async def _project(request: PageRequest, project_id: str) -> Project | None:
-    """Posts may be of a project that was never told to the collector."""
+    """Posts may belong to a project that the collector does not know."""
     try:
         return await request.opilio.project_insights.project(project_id)
     except NotFound:
@@ -222,7 +222,7 @@ def _keywords(project: Project | None) -> list[str]:
 
 
 def voices(rows: Sequence[Voice], project: Project | None) -> list[dict[str, Any]]:
-    """The brand against each competitor: keywords that belong to the same one are put together."""
+    """The brand against each competitor: keywords of the same competitor are added up."""
     owners: dict[str, str] = {}
     if project is not None and isinstance(project.competitor_keywords, dict):
         owners = {word: name for name, keywords in project.competitor_keywords.items() for word in keywords}

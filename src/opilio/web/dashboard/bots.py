@@ -1,4 +1,4 @@
-"""Bots: what they do, and the tokens that let them in."""
+"""Bots: their activity and their tokens."""
 
 from typing import Any
 

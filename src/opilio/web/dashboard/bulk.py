@@ -71,7 +71,7 @@ def _preview(
         "more": len(ids) > _COUNT_UP_TO,
         "total": len(ids),
         "ids": ids if ticked else [],
-        # What is created from now on is left alone, so that the end comes.
+        # Rows created from now on are excluded, so that the action ends.
         "until": "" if ticked or not ids else _newest(ids),
         "query": request.http.url.query,
     }
@@ -143,7 +143,7 @@ async def _run_one(request: PageRequest, policy_id: UUID) -> Outcome:
 async def _act_on_jobs(request: PageRequest, action: str, ids: list[UUID]) -> list[ActionResult]:
     try:
         return await request.opilio.operator_actions.apply(action, ids, request.actor)
-    except Refused:  # two jobs of one policy cannot be revived together: the first is, the second is answered
+    except Refused:  # two jobs of one policy cannot both be active: the first is reset, the second refused
         return [await _act_on_one(request, action, job_id) for job_id in ids]
 
 

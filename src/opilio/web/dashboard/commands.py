@@ -1,4 +1,4 @@
-"""What a page shows, as a command to paste: for the command line, and for whoever has only curl."""
+"""A page as commands to copy: `opilio …`, and curl."""
 
 import shlex
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from opilio.web.dashboard.forms import with_query
 from opilio.web.dashboard.page import PageRequest
 
-# What only tells where on the list one is.
+# Parameters of paging only.
 _PLACES = frozenset({"cursor", "page", "sort", "tokens"})
 
 
@@ -20,7 +20,7 @@ class Commands:
 def as_commands(
     request: PageRequest, cli: str, path: str, options: Mapping[str, str] | None = None
 ) -> Commands | None:
-    """`options` names the option of each filter; a filter that has none cannot be said there, so nothing is offered.
+    """`options` names the option of each filter; a filter without an option cannot be expressed, so no command is offered.
 
     Values come out of the address, which anybody may have written: they are quoted for the shell.
     """

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from opilio.crawl.job import TRANSITIONS, State
 
 _WIDTH, _HEIGHT = 110, 40
-# Where a person looks for them: work runs from left to right, ends stand on the right.
+# Positions: work flows from left to right, final states are on the right.
 _PLACES = {
     State.PENDING: (20, 130),
     State.LOCKED: (290, 130),
@@ -56,7 +56,7 @@ class Diagram:
 
 
 def draw(now: str, steps: Iterable[tuple[str | None, str]]) -> Diagram:
-    """The whole table, with the current state lit and the way to it marked."""
+    """The whole table, with the current state and the path to it highlighted."""
     ways = set(steps)
     been = {state for way in ways for state in way if state}
     nodes = {
@@ -86,7 +86,7 @@ def _edge(source: Node, target: Node, causes: list[str], *, taken: bool) -> Edge
     bow = _BOWS.get((State(source.state), State(target.state)), 0)
     (x1, y1), (x2, y2) = source.middle, target.middle
     length = ((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5
-    # The point that the curve leans to, square to the middle of the straight line.
+    # The control point of the curve, perpendicular to the middle of the straight line.
     cx = (x1 + x2) / 2 - (y2 - y1) / length * bow * 2
     cy = (y1 + y2) / 2 + (x2 - x1) / length * bow * 2
     start, end = _rim(source, cx, cy), _rim(target, cx, cy)

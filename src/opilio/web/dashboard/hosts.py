@@ -1,4 +1,4 @@
-"""Hosts: how politely each is visited, and which are left alone now."""
+"""Hosts: their limits, and which are cooling down."""
 
 from typing import Any
 

@@ -46,7 +46,7 @@ async def _run(request: PageRequest, name: str, data: bytes) -> AsyncIterator[st
             for answer in answers:
                 counts[answer.status] += 1
             shown += answers
-            # Whatever is left out is what went well.
+            # Rows beyond the shown ones succeeded.
             shown.sort(key=lambda row: (row.status != "rejected", row.row))
             del shown[_MOST_SHOWN:]
             yield _message(request, counts, total)

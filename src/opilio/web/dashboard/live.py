@@ -1,4 +1,4 @@
-"""Live pages: one look at the database a tick, told to everybody who watches."""
+"""Live pages: one read of the database per tick, sent to every open page."""
 
 import asyncio
 import time
@@ -28,14 +28,14 @@ _log = structlog.get_logger(__name__)
 _TICK = 2.0
 _WATCH_TICK = 0.5
 _MOST_WATCHED = 100
-# A stream ends now and then, so that whoever was logged out meanwhile does not come back.
+# A stream ends now and then, so that a session that was ended meanwhile cannot go on.
 _LONGEST = 900.0
 _AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 
 @dataclass(slots=True)
 class Snapshot:
-    """One look: what was seen, or why nothing was; and how it reads in each language, made once."""
+    """One read: the status or why it failed, rendered once per language."""
 
     system_status: SystemStatus | None
     fault: str = ""
@@ -71,7 +71,7 @@ class Viewer:
     def receive(self, snapshot: Snapshot) -> None:
         if snapshot.system_status is not None:
             mine = self.watched.version(snapshot.marks)
-            # A page that does not say which version it shows may be older than the first look.
+            # A page that does not name its version may be older than the first snapshot.
             known = self.seen if self._known is None else self._known
             self._changed = self._changed or (known != mine and any(True for _ in self.watched))
             self._known = mine
@@ -81,7 +81,7 @@ class Viewer:
         self._news.set()
 
     def seed(self, snapshot: Snapshot) -> None:
-        """A look from before this viewer came: figures at once, but nothing to compare with."""
+        """A snapshot from before this viewer connected: figures at once, but nothing to compare with."""
         self._snapshot = snapshot
         self._news.set()
 
@@ -97,7 +97,7 @@ class Viewer:
 
 
 class Live:
-    """One per process; looks only while somebody watches."""
+    """One per process; reads only while a page is open."""
 
     def __init__(
         self, figures: Figures, outside: DependencyWatch | None = None, *, tick: float = _TICK
@@ -111,7 +111,7 @@ class Live:
         self.looks = 0
 
     async def system_status(self) -> SystemStatus:
-        """The newest look if it is fresh, so that a page need not look again."""
+        """The newest snapshot if it is fresh, so that a page need not read again."""
         fresh = self._fresh()
         return (fresh or await self.look()).system_status or await self._figures.system_status()
 

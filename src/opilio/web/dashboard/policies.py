@@ -17,7 +17,7 @@ _OPTIONS = {"enabled": "--enabled/--disabled", "host": "--host", "q": "--search"
 
 
 def policy_filter(request: PageRequest) -> PolicyFilter:
-    """What the address says is shown, counted and touched by bulk actions alike."""
+    """The filter of the address, used by the list, its count and bulk actions alike."""
     key, _, value = (request.query("label") or "").partition("=")
     queue = request.query("queue")
     return PolicyFilter(
@@ -110,7 +110,7 @@ async def one_policy(request: PageRequest) -> Page:
 
 
 def _numbers(fields: list[str], last: Any) -> list[str]:
-    """The extra values that are numbers: an article number that is text has no curve."""
+    """The extra values that are numbers: text has no curve."""
     found = (last and last["last_data"]) or {}
     return [field for field in fields if _is_plain(found.get(field.removeprefix("data.")))][:4]
 
@@ -135,7 +135,7 @@ async def price_history(request: PageRequest) -> Page:
 
 
 def _is_plain(value: Any) -> bool:
-    """What can stand on an axis."""
+    """Whether a value can be plotted."""
     return isinstance(value, int | float | Decimal)
 
 

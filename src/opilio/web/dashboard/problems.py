@@ -1,4 +1,4 @@
-"""What is wrong, in words: the worst first, each with the one thing that helps."""
+"""Current problems, the worst first, each with what to do."""
 
 from dataclasses import dataclass
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Templates to HTML, under a policy that lets nothing of strangers run."""
+"""Renders templates to HTML, with a content security policy that forbids foreign scripts."""
 
 from functools import lru_cache
 from typing import Any
@@ -75,7 +75,7 @@ def render(template: str, request: Any, page: Any, *, flash: str = "") -> Respon
 
 
 def render_plain(template: str, locale: Locale, *, status: int = 200, **values: Any) -> Response[Any]:
-    """A page for nobody in particular: login, and what is shown when the database is away."""
+    """A page without an operator: login, and the error page while the database is away."""
     html = environment(locale.language).get_template(template).render(theme="auto", **values)
     return _html(html, status, _CSP)
 
@@ -100,7 +100,7 @@ def exact(value: Any) -> str:
 
 
 def web_link(address: str | None) -> str:
-    """An address that a stranger gave, if a browser would only go there: whatever else it is, it is no link."""
+    """A crawled URL if it is http or https; anything else, such as `javascript:`, is not linked."""
     try:
         parts = urlsplit(address or "")
         return str(address) if parts.scheme in ("http", "https") and parts.hostname else ""

@@ -1,4 +1,4 @@
-"""Results: what crawls found, and the page that they found it on, made harmless."""
+"""Results: what crawls found, and the crawled page in a sandbox."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from opilio.web.dashboard.forms import uuid_of
 from opilio.web.dashboard.page import Page, PageRequest, Section
 
 RESULTS = Section()
-# Nothing of a stranger's page runs, loads or sends; styles in the page itself may be shown.
+# Nothing of a crawled page may run, load or send; its inline styles may apply.
 _HARMLESS = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'"
 
 

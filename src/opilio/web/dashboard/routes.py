@@ -65,7 +65,7 @@ def dashboard_routes() -> list[HTTPRouteHandler]:
 
 @asynccontextmanager
 async def serve_dashboard(app: Litestar, opilio: Opilio) -> AsyncIterator[None]:
-    """The shared live stream, and the keeper of the minute's figures."""
+    """Runs the shared live stream and the rollup of figures per minute."""
     live = Live(opilio.figures, DependencyWatch(dependencies(opilio.settings)))
     app.state.live = live
     app.state.single_flight = SingleFlight()

@@ -1,4 +1,4 @@
-"""Answers that read much: found once for all who ask within seconds, however many look at the same page."""
+"""Expensive answers: computed once for all who ask within a few seconds."""
 
 import asyncio
 import time
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class SingleFlight:
-    """One per process. Who asks for what is being found waits for it; who asks a moment later gets the same."""
+    """One per process. Concurrent callers share one computation; later ones get its result while it is fresh."""
 
     def __init__(self, *, seconds: float = 10.0, most: int = 200) -> None:
         self._seconds = seconds

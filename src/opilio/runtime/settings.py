@@ -1,23 +1,19 @@
 """Settings from the environment (`OPILIO_…`), then `opilio.toml`, then defaults; all errors are reported at once."""
 
 import os
-import re
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from typing import Any, Literal
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
-    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     SettingsError,
     TomlConfigSettingsSource,
 )
 
-from opilio.adapters.postgres.database_url import parse_database_url
 from opilio.collector.config import Config as Collecting
 from opilio.collector.result import RETRYABLE_CODES
 from opilio.contracts.topology import INBOUND, LIFECYCLE, RESULTS, Topology, topology
@@ -29,12 +25,22 @@ from opilio.errors import OpilioError
 from opilio.net.allowed_addresses import AllowList, parse_allow
 from opilio.net.mask_url import mask_url
 from opilio.runtime.settings_checks import (
-    SCHEMES,
     SETTINGS_FILE,
     backoff_by_platform,
-    parse_rules,
     read_settings_file,
     unknown_names,
+)
+from opilio.runtime.settings_types import (
+    Addresses,
+    AmqpUrl,
+    BlobsUrl,
+    DatabaseUrl,
+    RedisUrl,
+    RuleTable,
+    TimeZone,
+    WebAddress,
+    Words,
+    parse_rules,
 )
 
 
@@ -53,7 +59,7 @@ class Settings(BaseSettings):
         default_factory=default_data_dir,
         description="The folder of the embedded instance: database, objects, logs.",
     )
-    database_url: str | None = Field(
+    database_url: DatabaseUrl | None = Field(
         None, description="URL of PostgreSQL; without it an embedded PostgreSQL is started."
     )
     database_direct_url: str | None = Field(
@@ -67,13 +73,13 @@ class Settings(BaseSettings):
     database_hot_pool_size: int = Field(
         4, ge=1, description="Further connections of one process for pull, submit and heartbeat."
     )
-    amqp_url: str | None = Field(
+    amqp_url: AmqpUrl | None = Field(
         None, description="URL of RabbitMQ; without it messages go through PostgreSQL."
     )
-    redis_url: str | None = Field(
+    redis_url: RedisUrl | None = Field(
         None, description="URL of Redis for project state; without it PostgreSQL is used."
     )
-    blobs_url: str | None = Field(
+    blobs_url: BlobsUrl | None = Field(
         None,
         description="Object storage: `s3://bucket?endpoint=…` or `file:///…`; without it a folder of the data directory.",
     )
@@ -107,10 +113,10 @@ class Settings(BaseSettings):
         {},
         description='Moves that do not count as a change, by field, as JSON: `{"price": 0.5, "data.rating": 2}`.',
     )
-    crawl_allow_private: str = Field(
+    crawl_allow_private: Addresses = Field(
         "", description="Private addresses that policies may contain: `true` or CIDRs."
     )
-    webhook_allow_private: str = Field(
+    webhook_allow_private: Addresses = Field(
         "", description="Private addresses that webhooks may reach: `true` or CIDRs."
     )
 
@@ -154,11 +160,11 @@ class Settings(BaseSettings):
     shutdown_grace_seconds: float = Field(
         10, ge=0, description="How long open requests may go on after SIGTERM."
     )
-    public_url: str | None = Field(
+    public_url: WebAddress | None = Field(
         None,
         description="Address of the dashboard as users open it, if it differs from host and port; may have a path.",
     )
-    trusted_proxies: str = Field(
+    trusted_proxies: Addresses = Field(
         "", description="Addresses of reverse proxies whose X-Forwarded-* headers are believed: CIDRs."
     )
     metrics_port: int = Field(
@@ -174,10 +180,8 @@ class Settings(BaseSettings):
         "auto", description="`auto` logs text on a terminal and JSON otherwise."
     )
 
-    platforms: Annotated[tuple[str, ...], NoDecode] = Field(
-        ("tiktok", "youtube"), description="Platforms of a project that names none."
-    )
-    time_zone: str = Field(
+    platforms: Words = Field(("tiktok", "youtube"), description="Platforms of a project that names none.")
+    time_zone: TimeZone = Field(
         "UTC", description="Zone of the days in analytics, for projects that name none (IANA name)."
     )
     limit_per_keyword: int = Field(
@@ -198,7 +202,7 @@ class Settings(BaseSettings):
     analyze_timeout_seconds: float = Field(
         1800, gt=0, description="An analysis that stands still for this long is reported as stalled."
     )
-    retryable_error_codes: Annotated[tuple[str, ...], NoDecode] = Field(
+    retryable_error_codes: Words = Field(
         tuple(sorted(RETRYABLE_CODES)), description="Error codes after which a task is tried again."
     )
     retry_backoff_seconds_by_platform: dict[str, float] = Field(
@@ -242,72 +246,14 @@ class Settings(BaseSettings):
         None, ge=0, description="Days to keep errors of single posts, by month; without it as long as posts."
     )
 
-    rules: dict[str, dict[str, list[float]]] = Field(
+    rules: RuleTable = Field(
         default_factory=dict, description="Bands of the priority rules (in opilio.toml)."
     )
-
-    @field_validator("crawl_allow_private", "webhook_allow_private", "trusted_proxies")
-    @classmethod
-    def _is_allow_list(cls, value: str) -> str:
-        parse_allow(value)
-        return value
-
-    @field_validator("time_zone")
-    @classmethod
-    def _is_time_zone(cls, value: str) -> str:
-        try:
-            ZoneInfo(value)
-        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-            raise ValueError(f"{value!r} is not an IANA time zone such as Asia/Ho_Chi_Minh") from error
-        return value
-
-    @field_validator("database_url")
-    @classmethod
-    def _is_database_url(cls, value: str | None) -> str | None:
-        if value is not None:
-            try:
-                parse_database_url(value)
-            except OpilioError as error:
-                raise ValueError(str(error)) from None
-        return value
-
-    @field_validator("amqp_url", "redis_url", "blobs_url")
-    @classmethod
-    def _has_scheme(cls, value: str | None, info: ValidationInfo) -> str | None:
-        schemes = SCHEMES[str(info.field_name)]
-        if value is not None and not value.startswith(schemes):
-            raise ValueError(f"must begin with {' or '.join(schemes)}")
-        return value
 
     @model_validator(mode="after")
     def _platform_backoffs_are_numbers(self) -> "Settings":
         backoff_by_platform(os.environ)
         return self
-
-    @field_validator("public_url")
-    @classmethod
-    def _is_web_address(cls, value: str | None) -> str | None:
-        if value is not None and not re.fullmatch(r"https?://[^/?#\s]+(/[A-Za-z0-9._~/-]*)?", value):
-            raise ValueError(
-                "must be an http or https address, with a path or without, such as https://example.com/opilio"
-            )
-        return value
-
-    @field_validator("platforms", "retryable_error_codes", mode="before")
-    @classmethod
-    def _are_listed(cls, value: object) -> object:
-        """`tiktok,youtube` in the environment, a list in the file."""
-        return (
-            tuple(word.strip() for word in value.split(",") if word.strip())
-            if isinstance(value, str)
-            else value
-        )
-
-    @field_validator("rules")
-    @classmethod
-    def _areparse_rules(cls, value: dict[str, dict[str, list[float]]]) -> dict[str, dict[str, list[float]]]:
-        parse_rules(value)
-        return value
 
     @classmethod
     def settings_customise_sources(

@@ -1,4 +1,4 @@
-"""Checks of settings that need no `Settings`: the file, unknown names, and values with a form of their own."""
+"""Where settings come from besides `Settings`: the file, variables by platform, and names that are no setting."""
 
 import difflib
 import tomllib
@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from opilio.crawl.priority import Bands, Rules
 from opilio.errors import OpilioError
 
 SETTINGS_FILE = "opilio.toml"
@@ -21,22 +20,6 @@ _OTHER_VARIABLES = (
     "OPILIO_SHARED_PORT",
     "OPILIO_TEST_",
 )
-SCHEMES = {
-    "amqp_url": ("amqp://", "amqps://"),
-    "redis_url": ("redis://", "rediss://", "unix://"),
-    "blobs_url": ("s3://", "file:///", "memory://"),
-}
-
-
-def parse_rules(table: dict[str, dict[str, list[float]]]) -> Rules:
-    unknown = table.keys() - set(Rules.__dataclass_fields__)
-    if unknown:
-        raise ValueError(f"unknown rules {sorted(unknown)}; known are {sorted(Rules.__dataclass_fields__)}")
-    given = {
-        name: Bands(tuple(row.get("bands", ())), tuple(int(p) for p in row.get("points", ())))
-        for name, row in table.items()
-    }
-    return Rules(**given)
 
 
 def backoff_by_platform(environment: Mapping[str, str]) -> dict[str, float]:

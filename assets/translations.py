@@ -1,5 +1,6 @@
 """Keeps the catalogues in step with the source: `make translations`. New texts are added empty, lost ones are dropped."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 from babel.messages.catalog import Catalog
@@ -27,6 +28,8 @@ OPTIONS = {
         "silent": "false",
     }
 }
+# The same text gives the same file: two branches that add texts merge.
+_CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def texts() -> Catalog:
@@ -42,6 +45,7 @@ def main() -> None:
         catalog = read_po(file.open("rb"), locale=file.stem)
         catalog.update(texts(), no_fuzzy_matching=True)
         catalog.obsolete.clear()
+        catalog.creation_date = _CREATED
         with file.open("wb") as target:
             write_po(target, catalog, sort_output=True, no_location=True, width=120)
 

@@ -19,6 +19,7 @@ async def addresses(opilio: Opilio) -> dict[str, str]:
     return {
         "overview": "/",
         "prices": "/prices",
+        "alerts": "/alerts",
         "policies": "/policies",
         "policies-failing": "/policies?failing=yes&sort=failures",
         "policy": f"/policies/{done.policy_id}",

@@ -1,10 +1,12 @@
 """Prices first: the list, the page of changes, the comparison, and charts that stay through live updates."""
 
+import io
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from playwright.async_api import Page, expect
+from pyarrow import parquet
 
 from opilio.insights.prices import trend
 from opilio.runtime.bootstrap import Opilio
@@ -103,3 +105,25 @@ async def test_a_new_price_is_on_the_screen_within_seconds(admin: Page, opilio: 
     await crawl(opilio, bot, policy_id, price=12, currency="EUR", title="Tea")
     await expect(admin.locator(".price-now")).to_contain_text("€12", timeout=5000)
     await expect(admin.locator(".price-head")).to_contain_text("▲ +20%")
+
+
+async def test_price_changes_as_files(admin: Page, opilio: Opilio, bot: Bot) -> None:
+    for name, prices in (("Lamp", (50, 60)), ("Shoe", (100, 50))):
+        policy_id = await add_policy(opilio, f"https://a.example/{name}", labels={"team": name})
+        for price in prices:
+            await crawl(opilio, bot, policy_id, price=price, currency="EUR", title=name)
+    await admin.goto("/prices?direction=down")
+    await admin.get_by_role("button", name="Export").click()
+    async with admin.expect_download() as download:
+        await admin.get_by_role("link", name="CSV", exact=True).first.click()
+    lines = (await (await download.value).path()).read_text().splitlines()
+    assert (await download.value).suggested_filename == "price-changes-7d.csv"
+    assert len(lines) == 2
+    assert lines[1].split(",")[1] == "Shoe"
+    answer = await admin.request.get("/prices/export?format=parquet")
+    table = parquet.read_table(io.BytesIO(await answer.body()))
+    assert table.select(["title", "old", "new", "change"]).to_pylist() == [
+        {"title": "Shoe", "old": 100.0, "new": 50.0, "change": -0.5},
+        {"title": "Lamp", "old": 50.0, "new": 60.0, "change": 0.2},
+    ]
+    assert (await admin.request.get("/prices/export?format=xls")).status == 400

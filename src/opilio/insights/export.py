@@ -1,4 +1,4 @@
-"""Posts as files: CSV for people, Parquet for programs; made while they are read, so that memory stays flat."""
+"""Posts and price changes as files: CSV for people, Parquet for programs; made while they are read, so memory stays flat."""
 
 import asyncio
 import csv
@@ -12,11 +12,12 @@ import msgspec
 
 from opilio.errors import Invalid
 
-Kind = Literal["text", "texts", "count", "real", "yes_or_no", "time", "json"]
+Kind = Literal["text", "texts", "count", "real", "double", "yes_or_no", "time", "json"]
+Columns: TypeAlias = Mapping[str, Kind]
 Rows: TypeAlias = Sequence[Mapping[str, Any]]
 CSV, PARQUET = "text/csv", "application/vnd.apache.parquet"
 
-# Every column of an export, in its order: a file's shape must not depend on what is in it.
+# Every column of an export of posts, in its order: a file's shape must not depend on what is in it.
 COLUMNS: dict[str, Kind] = {
     "id": "text",
     "project_id": "text",
@@ -60,14 +61,28 @@ COLUMNS: dict[str, Kind] = {
     "fetch_error": "text",
     "error_code": "text",
 }
+PRICE_COLUMNS: dict[str, Kind] = {
+    "id": "text",
+    "title": "text",
+    "url": "text",
+    "host": "text",
+    "labels": "json",
+    "at": "time",
+    "old": "double",
+    "new": "double",
+    "currency": "text",
+    "change": "double",
+    "in_stock": "yes_or_no",
+    "job_id": "text",
+}
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
-async def as_csv(batches: AsyncIterator[Rows]) -> AsyncIterator[bytes]:
+async def as_csv(batches: AsyncIterator[Rows], columns: Columns = COLUMNS) -> AsyncIterator[bytes]:
     """CSV with a header; lists and objects as JSON, and no cell that a spreadsheet would run."""
-    yield _csv([COLUMNS.keys()])
+    yield _csv([columns.keys()])
     async for rows in batches:
-        yield _csv([_cell(row[name]) for name in COLUMNS] for row in rows)
+        yield _csv([_cell(row[name]) for name in columns] for row in rows)
 
 
 def _csv(rows: Any) -> bytes:
@@ -86,9 +101,9 @@ def _cell(value: Any) -> Any:
     return value
 
 
-async def as_parquet(batches: AsyncIterator[Rows]) -> AsyncIterator[bytes]:
+async def as_parquet(batches: AsyncIterator[Rows], columns: Columns = COLUMNS) -> AsyncIterator[bytes]:
     """Parquet with a row group for each batch; what is an object in the database is JSON text."""
-    file = _ParquetFile()
+    file = _ParquetFile(columns)
     async for rows in batches:
         yield await asyncio.to_thread(file.add, rows)
     yield await asyncio.to_thread(file.end)
@@ -97,10 +112,11 @@ async def as_parquet(batches: AsyncIterator[Rows]) -> AsyncIterator[bytes]:
 class _ParquetFile:
     """A Parquet file that is read piece by piece while it is written."""
 
-    def __init__(self) -> None:
+    def __init__(self, columns: Columns) -> None:
         arrow, parquet = load_arrow()
         self._arrow = arrow
-        self._schema = arrow.schema([(name, _arrow_type(arrow, kind)) for name, kind in COLUMNS.items()])
+        self._columns = columns
+        self._schema = arrow.schema([(name, _arrow_type(arrow, kind)) for name, kind in columns.items()])
         self._taken = _Taken()
         self._writer = parquet.ParquetWriter(self._taken, self._schema, compression="zstd")
 
@@ -109,7 +125,7 @@ class _ParquetFile:
             self._arrow.array(
                 [_parquet_value(row[name], kind) for row in rows], self._schema.field(name).type
             )
-            for name, kind in COLUMNS.items()
+            for name, kind in self._columns.items()
         ]
         self._writer.write_batch(self._arrow.record_batch(columns, schema=self._schema))
         return self._taken.take()
@@ -160,6 +176,8 @@ def _arrow_type(arrow: Any, kind: Kind) -> Any:
             return arrow.int64()
         case "real":
             return arrow.float32()
+        case "double":
+            return arrow.float64()
         case "yes_or_no":
             return arrow.bool_()
         case "time":
@@ -169,7 +187,17 @@ def _arrow_type(arrow: Any, kind: Kind) -> Any:
 
 
 def _parquet_value(value: Any, kind: Kind) -> Any:
-    return _encode(value).decode() if kind == "json" and value is not None else value
+    if value is None:
+        return None
+    match kind:
+        case "json":
+            return _encode(value).decode()
+        case "text":
+            return str(value)  # ids are UUIDs
+        case "double":
+            return float(value)
+        case _:
+            return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +206,7 @@ class Format:
 
     name: str
     media_type: str
-    write: Callable[[AsyncIterator[Rows]], AsyncIterator[bytes]]
+    write: Callable[..., AsyncIterator[bytes]]
     check: Callable[[], Any] = lambda: None  # says what is missing before the first byte goes out
 
 

@@ -1,6 +1,6 @@
 """Prices: the trend of a product, the changes of a span of time, histories to compare."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -14,6 +14,7 @@ from opilio.adapters.postgres import Database, Row, load_queries
 _Q = load_queries("opilio.insights")
 _POINTS = 60
 _BOUND = 20_000
+_BATCH = 2_000
 MAX_COMPARED = 5
 
 
@@ -97,6 +98,16 @@ class Prices:
             skip=(page - 1) * size,
             **fields,
         )
+
+    async def all_changes(
+        self, chosen: PriceFilter, *, since: datetime, sort: str
+    ) -> AsyncIterator[Sequence[Row]]:
+        """Every change that a page could show, for a file."""
+        for page in range(1, _BOUND // _BATCH + 1):
+            rows = await self.changes(chosen, since=since, sort=sort, page=page, size=_BATCH)
+            yield rows[:_BATCH]
+            if len(rows) <= _BATCH:
+                return
 
     async def count(self, since: datetime) -> Row:
         row = await self._db.row(_Q.count_price_changes, since=since, bound=_BOUND)

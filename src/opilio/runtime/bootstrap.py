@@ -33,6 +33,7 @@ from opilio.delivery.outbox.routing import Route, to_broker, to_local_bus
 from opilio.delivery.webhooks import address
 from opilio.delivery.webhooks.endpoints import Webhooks
 from opilio.errors import Unavailable
+from opilio.insights.alerts import FiredAlerts
 from opilio.insights.analytics import AnalyticsInsights
 from opilio.insights.crawl import CrawlInsights
 from opilio.insights.dashboard import Figures, SavedViews
@@ -79,6 +80,7 @@ class Opilio:
     analytics: AnalyticsInsights
     figures: Figures
     prices: Prices
+    fired_alerts: FiredAlerts
     views: SavedViews
 
 
@@ -165,6 +167,7 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
         analytics=AnalyticsInsights(database),
         figures=Figures(database),
         prices=Prices(database),
+        fired_alerts=FiredAlerts(database),
         views=SavedViews(database),
     )
 

@@ -27,6 +27,7 @@ def _pages(request: PageRequest) -> list[PaletteItem]:
     items = [
         (gettext("Overview"), "/", page),
         (gettext("Price changes"), "/prices", page),
+        (gettext("Alerts"), "/alerts", page),
         (gettext("Policies"), "/policies", page),
         (gettext("Failing"), "/policies?failing=yes&sort=failures", page),
         (gettext("Jobs"), "/jobs", page),
@@ -47,6 +48,7 @@ def _pages(request: PageRequest) -> list[PaletteItem]:
         items += [
             (gettext("New policy"), "/policies/new", command),
             (gettext("Import a list"), "/policies/import", command),
+            (gettext("New alert"), "/alerts#alert-form", command),
             (gettext("New project"), "/projects/new", command),
         ]
     if request.can("admin"):

@@ -1,8 +1,13 @@
 """Price changes: the biggest and newest moves of all products, and products compared in one chart."""
 
 from datetime import timedelta
+from typing import Any
+
+from litestar import Response
+from litestar.response import Stream
 
 from opilio.errors import Invalid
+from opilio.insights.export import FORMATS, PRICE_COLUMNS
 from opilio.insights.prices import MAX_COMPARED, PriceFilter
 from opilio.web.dashboard.forms import uuid_of
 from opilio.web.dashboard.page import MAX_PAGE, Page, PageRequest, Section
@@ -37,13 +42,12 @@ def _percent(text: str | None) -> float | None:
 
 @PRICES.page("/prices")
 async def price_changes(request: PageRequest) -> Page:
-    span = request.query("span") if request.query("span") in SPANS else "7d"
-    sort = request.query("sort") if request.query("sort") in SORTS else "size"
+    span, sort = _span(request), _sort(request)
     now = (await request.app.live.system_status()).at
-    since = now - SPANS[str(span)]
+    since = now - SPANS[span]
     number = request.page_number()
     prices = request.opilio.prices
-    rows = await prices.changes(price_filter(request), since=since, sort=str(sort), page=number, size=_SIZE)
+    rows = await prices.changes(price_filter(request), since=since, sort=sort, page=number, size=_SIZE)
     shown = rows[:_SIZE]
     values = {
         "rows": shown,
@@ -57,6 +61,31 @@ async def price_changes(request: PageRequest) -> Page:
         "max_compared": MAX_COMPARED,
     }
     return Page("prices.html", request.locale.gettext("Price changes"), values, rows=shown)
+
+
+@PRICES.page("/prices/export", as_data=False)
+async def export_changes(request: PageRequest) -> Response[Any]:
+    """All changes that the filter chooses, as CSV or Parquet."""
+    kind = FORMATS.get(request.query("format") or "csv")
+    if kind is None:
+        raise Invalid("format", "must be one of %(names)s", names=", ".join(FORMATS))
+    kind.check()
+    span, sort = _span(request), _sort(request)
+    since = (await request.app.live.system_status()).at - SPANS[span]
+    changes = request.opilio.prices.all_changes(price_filter(request), since=since, sort=sort)
+    name = f'attachment; filename="price-changes-{span}.{kind.name}"'
+    headers = {"content-disposition": name, "cache-control": "no-store"}
+    return Stream(kind.write(changes, PRICE_COLUMNS), media_type=kind.media_type, headers=headers)
+
+
+def _span(request: PageRequest) -> str:
+    wanted = request.query("span") or ""
+    return wanted if wanted in SPANS else "7d"
+
+
+def _sort(request: PageRequest) -> str:
+    wanted = request.query("sort") or ""
+    return wanted if wanted in SORTS else "size"
 
 
 @PRICES.page("/prices/compare")

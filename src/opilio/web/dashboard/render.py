@@ -1,5 +1,6 @@
 """Renders templates to HTML, with a content security policy that forbids foreign scripts."""
 
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -41,6 +42,7 @@ def environment(language: str) -> Environment:
         "span": locale.span,
         "every": locale.every,
         "exact": exact,
+        "decimal": lambda number: Decimal(str(number)),
         "web_link": web_link,
         "iso": lambda moment: moment.isoformat() if moment else "",
     }

@@ -11,6 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from opilio.insights.rollup import Rollup
 from opilio.runtime.bootstrap import Opilio
 from opilio.runtime.dependencies import DependencyWatch, dependencies
+from opilio.web.dashboard.alerts import ALERTS
 from opilio.web.dashboard.analytics import ANALYTICS
 from opilio.web.dashboard.bots import BOTS
 from opilio.web.dashboard.bulk import BULK
@@ -40,6 +41,7 @@ _SECTIONS = (
     IMPORTS,
     POLICIES,
     PRICES,
+    ALERTS,
     BULK,
     JOBS,
     RESULTS,

@@ -126,6 +126,15 @@
     $("#announcer").textContent = text;
   }
 
+  // ── fields that only some choices need: without scripts all are shown ─────────────────────────
+  const needed = () => {
+    for (const part of $$("[data-shown-for]")) {
+      const [name, values] = part.dataset.shownFor.split(":");
+      part.hidden = !values.split(" ").includes(part.closest("form").elements[name].value);
+    }
+  };
+  needed();
+
   // ── ticked rows ───────────────────────────────────────────────────────────────────────────────
   const ticked = () => {
     const rows = $$("input[data-row]:checked"), states = new Set(rows.map((row) => row.dataset.state));
@@ -147,6 +156,7 @@
   document.addEventListener("change", (event) => {
     if (event.target.matches("[data-all]")) for (const box of $$("input[data-row]")) box.checked = event.target.checked;
     if (event.target.matches("[data-all], [data-row]")) ticked();
+    if (event.target.matches("[data-shows]")) needed();
     if (event.target.matches("[data-submit]")) event.target.form.requestSubmit();
   });
   document.addEventListener("htmx:after:swap", () => { count(); ticked(); });

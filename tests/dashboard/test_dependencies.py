@@ -9,6 +9,7 @@ from playwright.async_api import Page, expect
 from opilio.insights.dashboard import Watched
 from opilio.runtime.bootstrap import Opilio
 from opilio.runtime.dependencies import Dependency, DependencyWatch, dependencies
+from opilio.runtime.service_faults import storage_fault
 from opilio.runtime.settings import Settings, load_settings
 from opilio.web.dashboard.live import Live
 from tests.dashboard.conftest import free_port
@@ -49,9 +50,8 @@ async def test_one_that_hangs_delays_no_look(opilio: Opilio) -> None:
     async def never() -> None:
         await asyncio.sleep(60)
 
-    live = Live(
-        opilio.figures, DependencyWatch([Dependency("broker", "RabbitMQ", "amqp://x", "X", never)]), tick=0.01
-    )
+    broker = Dependency("broker", "RabbitMQ", "amqp://x", "X", never, storage_fault)
+    live = Live(opilio.figures, DependencyWatch([broker]), tick=0.01)
     with live.watching(Watched()) as viewer:
         async with asyncio.timeout(5):
             assert (await viewer.next())[0].system_status is not None

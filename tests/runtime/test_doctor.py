@@ -7,7 +7,7 @@ import pytest
 
 from opilio.adapters.postgres import Database, Statement, migrate
 from opilio.cli.app import run
-from opilio.runtime import doctor
+from opilio.runtime import doctor, doctor_machine
 from opilio.runtime.doctor import examine
 
 
@@ -48,7 +48,9 @@ async def test_wrong_settings(here):
 
 @pytest.mark.parametrize(("free", "verdict"), [(10_000, "ok"), (1_000, "warning"), (100, "fault")])
 async def test_disk_space(here, monkeypatch, free, verdict):
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: SimpleNamespace(free=free * 1024 * 1024))
+    monkeypatch.setattr(
+        doctor_machine.shutil, "disk_usage", lambda _: SimpleNamespace(free=free << 20, total=1 << 40)
+    )
     assert (await found())["data directory"].verdict == verdict
 
 
@@ -57,6 +59,7 @@ async def test_a_port_that_is_taken(here):
         held.bind(("127.0.0.1", 0))
         held.listen()
         here.setenv("OPILIO_PORT", str(held.getsockname()[1]))
+        here.setattr(doctor_machine, "_PATIENCE", 0.2)
         finding = (await found())["server"]
     assert finding.verdict == "warning"
     assert "process" in finding.said
@@ -73,6 +76,8 @@ async def test_a_port_that_is_taken(here):
 )
 async def test_what_does_not_answer(here, variable, url, subject):
     here.setenv(variable, url)
+    here.setenv("AWS_ACCESS_KEY_ID", "key")
+    here.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     finding = (await found())[subject]
     assert finding.verdict == "fault"
     assert variable in finding.remedy

@@ -18,12 +18,12 @@ from opilio.errors import Unavailable
 LARGE_PAGE = 256 * 1024
 
 
-def open_store(url: str) -> ObjectStore:
+def open_store(url: str, *, retries: int | None = None) -> ObjectStore:
     """`file:///path`, or `s3://bucket?endpoint=http://…`."""
-    return open_bucket(url, None)
+    return open_bucket(url, None, retries=retries)
 
 
-def open_bucket(url: str, bucket: str | None) -> ObjectStore:
+def open_bucket(url: str, bucket: str | None, *, retries: int | None = None) -> ObjectStore:
     """A bucket beside the one that the URL names (None: that one); a folder of the path for `file:`.
 
     Credentials and region come from the usual AWS_… variables; `region` and `endpoint` may be in the URL's query.
@@ -36,11 +36,11 @@ def open_bucket(url: str, bucket: str | None) -> ObjectStore:
         folder = Path(unquote(parts.path)) / (bucket or "")
         return LocalStore(str(folder), mkdir=True)
     if parts.scheme == "s3" and (bucket or parts.netloc):
-        return _open_s3(bucket or parts.netloc, options)
+        return _open_s3(bucket or parts.netloc, options, retries)
     raise Unavailable(f"OPILIO_BLOBS_URL is {url}; it must be file:///path or s3://bucket?endpoint=…")
 
 
-def _open_s3(bucket: str, options: dict[str, str]) -> S3Store:
+def _open_s3(bucket: str, options: dict[str, str], retries: int | None) -> S3Store:
     config: Any = {}
     if region := options.get("region"):
         config["region"] = region
@@ -53,6 +53,8 @@ def _open_s3(bucket: str, options: dict[str, str]) -> S3Store:
     client: Any = {"timeout": "60s", "connect_timeout": "5s"}
     if endpoint and endpoint.startswith("http://"):
         client["allow_http"] = True
+    if retries is not None:
+        config["retry_config"] = {"max_retries": retries}
     return S3Store(bucket, client_options=client, **config)
 
 

@@ -1,5 +1,6 @@
 """`opilio doctor`: what is wrong, and what to do about it."""
 
+import logging
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from opilio.cli.context import run_async
 from opilio.cli.output import Json, show
 
 if TYPE_CHECKING:
-    from opilio.runtime.doctor import Finding
+    from opilio.runtime.finding import Finding
 
 app = typer.Typer(add_completion=False)
 _MARK = {"ok": "ok  ", "warning": "note", "fault": "BAD "}
@@ -20,6 +21,7 @@ def doctor(json: Json = False) -> None:
     """Says in plain words what is wrong and what to do; exits 1 on a fault."""
     from opilio.runtime.doctor import examine
 
+    logging.getLogger("aiormq").disabled = True  # the finding says it, with what to do
     found = run_async(examine())
     well = all(finding.verdict != "fault" for finding in found)
     show({"ok": well, "findings": [asdict(finding) for finding in found]}, json, lambda: _print(found))

@@ -23,6 +23,7 @@ from opilio.errors import Unavailable
 from opilio.rabbitmq import messages as wire
 from opilio.rabbitmq.consumer import RabbitConsumer
 from opilio.rabbitmq.declare import Declaration
+from opilio.rabbitmq.faults import connection_fault
 
 log = structlog.get_logger(__name__)
 CONNECTION_FAULTS = (AMQPError, ConnectionError, OSError, TimeoutError, RuntimeError)
@@ -76,9 +77,8 @@ class RabbitBus(Bus):
                 with suppress(*CONNECTION_FAULTS):
                     await connection.close()
                 raise Unavailable(f"RabbitMQ refused the topology: {error!r}") from error
-            raise Unavailable(
-                f"RabbitMQ does not answer: {error!r}. Check OPILIO_AMQP_URL, and that the broker runs."
-            ) from error
+            said, remedy = connection_fault(error, self._url)
+            raise Unavailable(f"RabbitMQ cannot be used: {said}; {remedy}") from error
         except BaseException:
             if connection is not None:
                 await connection.close()

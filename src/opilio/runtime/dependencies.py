@@ -6,34 +6,38 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
+from opilio.rabbitmq.faults import connection_fault
+from opilio.runtime.service_faults import Fault, redis_fault, storage_fault
 from opilio.runtime.settings import Settings
 
 PATIENCE = 5.0
 _EVERY = 10.0
 Check = Callable[[], Awaitable[None]]
+Explain = Callable[[BaseException, str], Fault]
 
 
 @dataclass(frozen=True, slots=True)
 class Dependency:
-    """A configured service: its key in metrics and logs, its name, address, setting, and how to check it."""
+    """A configured service: its key in metrics and logs, its name, address, how to check it and to explain a fault."""
 
     key: str
     name: str
     url: str
     variable: str
     check: Check
+    explain: Explain
 
 
 def dependencies(settings: Settings) -> list[Dependency]:
     """The configured services; an embedded instance has none."""
-    known: Sequence[tuple[str, str, str | None, str, Callable[[str], Awaitable[None]]]] = (
-        ("broker", "RabbitMQ", settings.amqp_url, "OPILIO_AMQP_URL", _reach_amqp),
-        ("redis", "Redis", settings.redis_url, "OPILIO_REDIS_URL", _reach_redis),
-        ("storage", "object storage", settings.blobs_url, "OPILIO_BLOBS_URL", _reach_blobs),
+    known: Sequence[tuple[str, str, str | None, str, Callable[[str], Awaitable[None]], Explain]] = (
+        ("broker", "RabbitMQ", settings.amqp_url, "OPILIO_AMQP_URL", _reach_amqp, _explain_amqp),
+        ("redis", "Redis", settings.redis_url, "OPILIO_REDIS_URL", _reach_redis, redis_fault),
+        ("storage", "object storage", settings.blobs_url, "OPILIO_BLOBS_URL", _reach_blobs, storage_fault),
     )
     return [
-        Dependency(key, name, url, variable, _check_of(reach, url))
-        for key, name, url, variable, reach in known
+        Dependency(key, name, url, variable, _check_of(reach, url), explain)
+        for key, name, url, variable, reach, explain in known
         if url
     ]
 
@@ -42,21 +46,26 @@ def _check_of(reach: Callable[[str], Awaitable[None]], url: str) -> Check:
     return lambda: reach(url)
 
 
-async def fault_of(dependency: Dependency) -> str:
-    """Why the service does not answer; empty if it does."""
+async def fault_of(dependency: Dependency) -> Fault | None:
+    """Why the service cannot be used; None if it can."""
     try:
         async with asyncio.timeout(PATIENCE):
             await dependency.check()
     except TimeoutError:
-        return f"no answer within {PATIENCE:.0f} s"
+        remedy = f"is the address in {dependency.variable} right, and does a firewall let it through?"
+        return Fault(f"no answer within {PATIENCE:.0f} s", remedy)
     except Exception as error:  # noqa: BLE001 - whatever a library raises, it means the same here
-        return str(error).strip() or type(error).__name__
-    return ""
+        return dependency.explain(error, dependency.url)
+    return None
 
 
 async def _reach_amqp(url: str) -> None:
     connection = await import_module("aio_pika").connect(url, timeout=PATIENCE)
     await connection.close()
+
+
+def _explain_amqp(error: BaseException, url: str) -> Fault:
+    return Fault(*connection_fault(error, url))
 
 
 async def _reach_redis(url: str) -> None:
@@ -71,7 +80,9 @@ async def _reach_blobs(url: str) -> None:
     from opilio.adapters.blobs import open_store  # noqa: PLC0415
 
     # Under a prefix that is never used: a bucket may hold millions of objects.
-    await import_module("obstore").list_with_delimiter_async(open_store(url), prefix="opilio-is-it-there")
+    await import_module("obstore").list_with_delimiter_async(
+        open_store(url, retries=1), prefix="opilio-is-it-there"
+    )
 
 
 class DependencyWatch:
@@ -95,7 +106,9 @@ class DependencyWatch:
         self.rounds += 1
         faults = await asyncio.gather(*(fault_of(dependency) for dependency in self._wanted))
         self._away = {
-            dependency.key: fault for dependency, fault in zip(self._wanted, faults, strict=True) if fault
+            dependency.key: fault.said
+            for dependency, fault in zip(self._wanted, faults, strict=True)
+            if fault
         }
         self._next = time.monotonic() + self._every
 

@@ -1,9 +1,7 @@
 """Checks everything that Opilio needs and says what is wrong and what to do."""
 
-import shutil
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import asyncpg
 
@@ -11,17 +9,16 @@ from opilio.adapters.postgres import Database, Statement, migrate
 from opilio.errors import OpilioError
 from opilio.insights.crawl import CrawlInsights
 from opilio.runtime.bootstrap import database_url
-from opilio.runtime.dependencies import Dependency, dependencies, fault_of
-from opilio.runtime.instance_file import find_instance
-from opilio.runtime.processes import holder_of_port
+from opilio.runtime.doctor_machine import examine_machine
+from opilio.runtime.doctor_services import examine_services
+from opilio.runtime.finding import Finding
+from opilio.runtime.service_faults import one_line
 from opilio.runtime.setting_sources import shown
 from opilio.runtime.settings import Settings, load_settings
 
-Verdict = Literal["ok", "warning", "fault"]
-_MIB = 1024 * 1024
-_LOW_DISK, _NO_DISK = 2048 * _MIB, 256 * _MIB
 _OLDEST_POSTGRES = 160_000
 _LATE_SECONDS = 60
+_SKEW_NOTED, _SKEW_WRONG = timedelta(seconds=2), timedelta(seconds=60)
 _VERSION = Statement("version", "select current_setting('server_version_num')::int", ())
 _BUDGET = Statement(
     "budget",
@@ -31,19 +28,10 @@ _BUDGET = Statement(
           where backend_type = 'client backend' and application_name not like 'opilio%')::int as others""",
     (),
 )
+_NOW = Statement("now", "select clock_timestamp()", ())
 _WHO = Statement(
     "who", "select distinct application_name from pg_stat_activity where application_name like 'opilio%'", ()
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One check: what was checked, its status, and what to do."""
-
-    subject: str
-    verdict: Verdict
-    said: str
-    remedy: str | None = None
 
 
 async def examine() -> list[Finding]:
@@ -53,60 +41,10 @@ async def examine() -> list[Finding]:
     except OpilioError as error:
         return [Finding("settings", "fault", str(error), "correct the environment or opilio.toml")]
     found = [Finding("settings", "ok", "all settings can be read")]
-    found += [_directory(settings.data_dir), _port(settings)]
-    found += await _components(settings)
+    found += await examine_machine(settings)
+    found += await examine_services(settings)
     found += await _postgres(settings)
     return found
-
-
-# ── the machine ──────────────────────────────────────────────────────────────────────────────────
-
-
-def _directory(directory: Path) -> Finding:
-    place = next(path for path in (directory, *directory.absolute().parents) if path.exists())
-    free = shutil.disk_usage(place).free
-    said = f"{directory} has {free // _MIB:,} MiB free"
-    if free < _NO_DISK:
-        return Finding(
-            "data directory", "fault", said, "free some space: PostgreSQL stops when the disk is full"
-        )
-    if free < _LOW_DISK:
-        return Finding(
-            "data directory", "warning", said, "free some space soon, or keep history for fewer days"
-        )
-    return Finding(
-        "data directory", "ok", said if directory.exists() else f"{said}; it is made at the first start"
-    )
-
-
-def _port(settings: Settings) -> Finding:
-    running = find_instance(settings.data_dir)
-    if running is not None:
-        return Finding("server", "ok", f"runs at {running.url} (process {running.pid})")
-    holder = holder_of_port(settings.port)
-    if holder is None:
-        return Finding("server", "ok", f"does not run here; port {settings.port} is free")
-    return Finding(
-        "server",
-        "warning",
-        f"port {settings.port} is taken: {holder}",
-        "stop that program, or start Opilio with --port",
-    )
-
-
-# ── what else is configured ──────────────────────────────────────────────────────────────────────
-
-
-async def _components(settings: Settings) -> list[Finding]:
-    return [await _reach(dependency) for dependency in dependencies(settings)]
-
-
-async def _reach(dependency: Dependency) -> Finding:
-    where, fault = shown(dependency.url), await fault_of(dependency)
-    if fault:
-        said, remedy = f"{where} does not answer: {fault}", f"start it, or correct {dependency.variable}"
-        return Finding(dependency.name, "fault", said, remedy)
-    return Finding(dependency.name, "ok", f"{where} answers")
 
 
 # ── PostgreSQL and what it knows ─────────────────────────────────────────────────────────────────
@@ -128,7 +66,7 @@ async def _postgres(settings: Settings) -> list[Finding]:
             if settings.embedded
             else "start it, or correct OPILIO_DATABASE_URL"
         )
-        return [Finding("PostgreSQL", "fault", str(error), remedy)]
+        return [Finding("PostgreSQL", "fault", one_line(error), remedy)]
 
 
 async def _database(settings: Settings, database: Database) -> list[Finding]:
@@ -137,11 +75,28 @@ async def _database(settings: Settings, database: Database) -> list[Finding]:
     said = f"{where}, version {version // 10_000}.{version % 10_000}"
     if version < _OLDEST_POSTGRES:
         return [Finding("PostgreSQL", "fault", said, "Opilio needs PostgreSQL 16 or newer")]
-    found = [Finding("PostgreSQL", "ok", said)]
+    found = [Finding("PostgreSQL", "ok", said), await _clock(database)]
     schema = await _schema(database)
     if schema.verdict == "fault":
         return [*found, schema]
     return [*found, await _connections(settings, database), schema, *await _life(settings, database)]
+
+
+async def _clock(database: Database) -> Finding:
+    """Locks and schedules follow the database's clock; logs, signatures and sessions follow this machine's."""
+    before = datetime.now(UTC)
+    there = await database.value(_NOW)
+    here = before + (datetime.now(UTC) - before) / 2
+    skew = abs(there - here)
+    said = f"this machine and PostgreSQL differ by {skew.total_seconds():.1f} s"
+    if skew < _SKEW_NOTED:
+        return Finding("clock", "ok", said)
+    return Finding(
+        "clock",
+        "fault" if skew >= _SKEW_WRONG else "warning",
+        said,
+        "synchronise both machines (NTP): webhook signatures and S3 requests are refused by a wrong clock",
+    )
 
 
 async def _connections(settings: Settings, database: Database) -> Finding:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from httpx2 import AsyncClient, ConnectError
+from httpx2 import AsyncClient, TransportError
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from opilio.contracts.policies import PolicyInput
@@ -72,7 +72,7 @@ async def until_ready(client: AsyncClient, address: str) -> None:
             try:
                 if (await client.get(f"{address}/readyz")).status_code == 200:
                     return
-            except ConnectError:
+            except TransportError:  # not listening yet, or slow on a busy machine
                 await asyncio.sleep(0.02)
 
 

@@ -14,24 +14,15 @@ import obstore.exceptions
 import structlog
 
 from opilio.adapters.buckets import Buckets, Forbidden, Missing
+from opilio.adapters.postgres.unavailable import DOES_NOT_ANSWER
 from opilio.analytics.batch import BatchRows, analyse_batch
 from opilio.analytics.body import TooLarge, read_body, split_items
 from opilio.analytics.message import Inbound, Unreadable, read_message
 from opilio.analytics.store import BatchStore
 from opilio.backoff import doubling
-from opilio.errors import Unavailable
 
 log = structlog.get_logger(__name__)
-_UNAVAILABLE = (
-    OSError,
-    obstore.exceptions.BaseError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.TransactionRollbackError,
-    asyncpg.InterfaceError,
-    Unavailable,
-)
+_UNAVAILABLE = (*DOES_NOT_ANSWER, asyncpg.TransactionRollbackError, obstore.exceptions.BaseError)
 # A crashing worker process also fails batches that run beside it, so a batch gets more tries.
 _MOST_CRASHES = 10
 _FORBIDDEN_TRIES = 8  # S3 also answers 403 for a missing key, so it is not asked for ever

@@ -2,17 +2,7 @@
 
 from datetime import timedelta
 
-import asyncpg
+from opilio.adapters.postgres.unavailable import DOES_NOT_ANSWER
 
-from opilio.errors import Unavailable
-
-UNAVAILABLE = (
-    Unavailable,
-    OSError,
-    TimeoutError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.InsufficientResourcesError,
-)
+UNAVAILABLE = DOES_NOT_ANSWER
 RETRY_AFTER = timedelta(seconds=5)

@@ -11,6 +11,7 @@ import structlog
 
 from opilio import metrics
 from opilio.adapters.postgres import Database
+from opilio.adapters.postgres.unavailable import does_not_answer
 from opilio.coalesce import Coalescer, QueueFullError
 from opilio.contracts.bot_api import PullAnswer
 from opilio.crawl.bot_activity import BotActivity
@@ -20,7 +21,7 @@ from opilio.crawl.job import State
 from opilio.crawl.pull import SHORTEST_WAIT, Pull, Puller
 from opilio.crawl.submission import Submission
 from opilio.crawl.submit import Submitter
-from opilio.errors import Invalid, Refused, Unavailable
+from opilio.errors import Invalid, Refused
 
 T = TypeVar("T")
 
@@ -29,21 +30,11 @@ _WRITE_ACTIVITY_EVERY = 2.0
 _MOST_PULL_GROUPS = 1000
 _MOST_WAITING, _MOST_WAITING_PULLS = 5_000, 100_000
 _RETRY_AFTER = 1
-# Errors that no single item of a batch can cause.
-_UNAVAILABLE = (
-    OSError,
-    TimeoutError,
-    Unavailable,
-    asyncpg.PostgresConnectionError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.InterfaceError,
-)
 _log = structlog.get_logger(__name__)
 
 
 def _may_be_one_item(error: Exception) -> bool:
-    return isinstance(error, ValueError) or not isinstance(error, _UNAVAILABLE)
+    return not does_not_answer(error)
 
 
 def _failed_reply(item: Submission | Claim, error: Exception) -> Reply:

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-import asyncpg
 import structlog
 
 from opilio.adapters.postgres import Database, Row, Session
+from opilio.adapters.postgres.unavailable import does_not_answer
 from opilio.clock import Clock
 from opilio.contracts import events
 from opilio.crawl import retry
@@ -19,7 +19,6 @@ from opilio.crawl.retry import Jitter
 from opilio.crawl.sql import QUERIES
 
 _log = structlog.get_logger(__name__)
-_UNAVAILABLE = (OSError, TimeoutError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError)
 _POSTPONE_SECONDS = 300.0
 
 
@@ -52,9 +51,9 @@ class LockExpiry:
 
         try:
             return await self._db.transact(work, hot=True)
-        except _UNAVAILABLE:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever it was, it must not stop the other locks
+        except Exception as error:
+            if does_not_answer(error):
+                raise
             _log.warning("expire.batch_failed", jobs=len(found), error=str(error))
         done = [await self._expire_alone(job_id) for job_id in found]
         return ExpiredLocks(sum(one.retried for one in done), sum(one.ended for one in done))
@@ -62,9 +61,9 @@ class LockExpiry:
     async def _expire_alone(self, job_id: UUID) -> ExpiredLocks:
         try:
             return await self._db.transact(lambda session: self._expire(session, [job_id]), hot=True)
-        except _UNAVAILABLE:
-            raise
-        except Exception as error:  # noqa: BLE001 - logged, and tried again later
+        except Exception as error:
+            if does_not_answer(error):
+                raise
             _log.error("expire.failed", job_id=str(job_id), exc_info=error)
             # Behind the others, so that locks that cannot expire never fill a whole batch.
             await self._db.execute(

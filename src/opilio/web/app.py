@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import asyncpg
 import structlog
 from litestar import Litestar, Response, get
 from litestar.enums import ScopeType
@@ -14,7 +13,8 @@ from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFou
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from opilio.access.login_limiter import LoginLimiter
-from opilio.errors import Refused, Unavailable
+from opilio.adapters.postgres.unavailable import TRY_AGAIN
+from opilio.errors import Refused
 from opilio.runtime import metrics_page
 from opilio.runtime.bootstrap import Opilio
 from opilio.runtime.readiness import Readiness
@@ -148,25 +148,8 @@ def _http_error(request: AnyRequest, error: HTTPException) -> Response[bytes]:
     return refuse(Refused("validation_error", error.detail))
 
 
-# What PostgreSQL says while it starts, stops, fails over, or is out of connections, memory or disk: it passes, or an
-# operator is at it. The caller did nothing wrong and should try again.
-_TEMPORARY = (
-    OSError,
-    TimeoutError,
-    Unavailable,
-    asyncpg.InterfaceError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.PostgresSystemError,
-    asyncpg.ReadOnlySQLTransactionError,
-    asyncpg.TransactionRollbackError,
-    asyncpg.LockNotAvailableError,
-)
-
-
 def _crashed(request: AnyRequest, error: Exception) -> Response[Any]:
-    if isinstance(error, _TEMPORARY):
+    if isinstance(error, TRY_AGAIN):
         _log.warning("request.unavailable", path=request.url.path, error=str(error) or type(error).__name__)
         away = Refused("unavailable", "the database does not answer or is overloaded; try again")
         if wants_html(request):

@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import quote, unquote, urlencode
 from uuid import UUID
 
-import asyncpg
 import msgspec
 from litestar import Response
 from litestar.datastructures import Cookie
@@ -17,8 +16,9 @@ from litestar.response import Redirect
 
 from opilio import audit
 from opilio.access.identity import SCOPES, Operator
+from opilio.adapters.postgres.unavailable import DOES_NOT_ANSWER
 from opilio.contracts.envelope import STATUS_OF
-from opilio.errors import Invalid, Refused, Unavailable
+from opilio.errors import Invalid, Refused
 from opilio.insights.dashboard import Watched
 from opilio.runtime.bootstrap import Opilio
 from opilio.runtime.instance_file import DEMO_NOTE
@@ -32,13 +32,6 @@ from opilio.web.login import current_operator
 FLASH = "opilio_flash"
 SHOW_ONCE = "opilio_once"
 _FORM_BYTES = 4 * 2**20
-_UNAVAILABLE = (
-    OSError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
-    asyncpg.CannotConnectNowError,
-    Unavailable,
-)
 
 
 MAX_PAGE = 10_000  # the last page that a list shows; filters lead further
@@ -218,7 +211,7 @@ async def _respond(http: AnyRequest, need: str, view: View, max_bytes: int) -> R
         if data_format or request is None:
             return refuse(refusal)
         return _show_refusal(request, refusal)
-    except _UNAVAILABLE as error:
+    except DOES_NOT_ANSWER as error:
         return _show_unavailable(locale, error)
     if isinstance(result, Response):
         return result

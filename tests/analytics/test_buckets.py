@@ -1,3 +1,6 @@
+import asyncio
+import re
+
 import pytest
 
 from opilio.adapters.buckets import Buckets, Missing
@@ -29,6 +32,38 @@ async def test_a_batch_from_s3(buckets, store):
 async def test_what_is_not_there_is_missing(buckets, bucket):
     with pytest.raises(Missing):
         [chunk async for chunk in buckets.chunks(bucket, "nothing.json")]
+
+
+@pytest.mark.parametrize(
+    ("query", "variables", "region"),
+    [
+        ("&region=ap-southeast-1", {"AWS_REGION": "eu-west-3"}, "ap-southeast-1"),
+        ("", {"AWS_REGION": "eu-west-3"}, "eu-west-3"),
+        ("", {"AWS_DEFAULT_REGION": "eu-north-1"}, "eu-north-1"),
+        ("", {}, "us-east-1"),
+    ],
+)
+async def test_requests_are_signed_for_the_region_of_the_bucket(monkeypatch, query, variables, region):
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    signed = []
+
+    async def answer(reader, writer):
+        head = await reader.readuntil(b"\r\n\r\n")
+        signed.extend(re.findall(rb"(?i)authorization: .*Credential=[^/]+/\d+/([^/]+)/s3/", head))
+        writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        buckets = Buckets(f"s3://crawl-results?endpoint=http://127.0.0.1:{port}{query}")
+        with pytest.raises(Missing):
+            [chunk async for chunk in buckets.chunks("another-bucket", "batch.json")]
+    assert signed == [region.encode()]
 
 
 async def test_a_server_that_is_away_is_no_fault_of_the_batch(store):

@@ -1,15 +1,17 @@
 """Runs commands: in this process where it can be, in one of their own where it matters."""
 
 import json
+import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from opilio.cli.app import run
 
@@ -33,7 +35,18 @@ Command = Callable[..., Outcome]
 
 
 @pytest.fixture
-def opilio_command(database_url: str, tmp_path: Path, monkeypatch, capfd) -> Command:
+def logging_put_back() -> Iterator[None]:
+    """A command configures the logging of its process; this one goes on."""
+    root = logging.getLogger()
+    handlers, level = root.handlers, root.level
+    yield
+    root.handlers = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+def opilio_command(database_url: str, tmp_path: Path, monkeypatch, capfd, logging_put_back) -> Command:
     """A command in this process, on a fresh database."""
     monkeypatch.setenv("OPILIO_DATABASE_URL", database_url)
     monkeypatch.setenv("OPILIO_DATA_DIR", str(tmp_path))

@@ -7,6 +7,7 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
+from opilio import audit
 from opilio.adapters.blobs import PageStore, open_store
 from opilio.contracts.policies import PolicyInput
 from opilio.errors import OpilioError
@@ -39,8 +40,10 @@ async def test_a_restored_backup_is_the_same(
     assert manifest.rows["policy"] == 1
     assert manifest.blobs == 1
 
-    await restore(elsewhere, tmp_path / "backup")
+    await restore(elsewhere, tmp_path / "backup", by="cli:ann")
     async with open_opilio(elsewhere) as other:
+        newest = (await audit.entries(other.database, None, 1))[0]
+        assert (newest["actor"], newest["action"]) == ("cli:ann", "database.restore")
         policies = (await other.insights.policies(limit=10)).items
         assert [policy.id for policy in policies] == [made]
         assert (await other.insights.stats()).jobs["pending"] == 1

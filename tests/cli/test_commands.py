@@ -1,6 +1,10 @@
 """What commands do, what they print, and how they refuse."""
 
 import json
+import os
+import pty
+import subprocess
+import sys
 from uuid import uuid4
 
 import pytest
@@ -189,6 +193,30 @@ class TestDatabase:
         assert down["pending"]
         assert opilio_command("policies", "list").code == 1
         assert opilio_command("db", "upgrade", "--json").json == head
+
+    def test_dropping_everything_is_refused_without_a_terminal_and_without_yes(self, opilio_command, policy):
+        outcome = opilio_command("db", "downgrade", "base")
+        assert outcome.code == 1
+        assert "deletes EVERYTHING in the database" in outcome.err
+        assert outcome.err.endswith("Repeat the command with --yes to do it.\n")
+        assert len(outcome.err.splitlines()) == 1
+        assert [p["id"] for p in opilio_command("policies", "list", "--json").json["items"]] == [policy]
+
+    @pytest.mark.parametrize(("said", "code", "left"), [("n\n", 130, 1), ("y\n", 0, 0)])
+    def test_on_a_terminal_it_asks(self, database_url, tmp_path, opilio_command, policy, said, code, left):
+        env = {"OPILIO_DATABASE_URL": database_url, "OPILIO_DATA_DIR": str(tmp_path)}
+        ours, theirs = pty.openpty()
+        line = [sys.executable, "-m", "opilio", "db", "downgrade", "base"]
+        with subprocess.Popen(
+            line, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **env}
+        ) as asked:
+            os.write(ours, said.encode())
+            _, err = asked.communicate(timeout=60)
+        os.close(ours)
+        os.close(theirs)
+        assert b"Continue? [y/N]" in err
+        assert asked.returncode == code
+        assert bool(opilio_command("db", "status", "--json").json["current"]) == bool(left)
 
     def test_an_unknown_revision(self, opilio_command):
         outcome = opilio_command("db", "downgrade", "nowhere", "--yes")

@@ -71,6 +71,13 @@ def test_json_is_one_document_and_nothing_else(opilio_command, name):
     assert outcome.out.count("\n") == 1
 
 
+def test_logs_do_not_mix_with_the_answer(opilio_process, database_url, tmp_path):
+    env = {"OPILIO_DATABASE_URL": database_url, "OPILIO_DATA_DIR": str(tmp_path), "OPILIO_LOG_LEVEL": "debug"}
+    outcome = opilio_process("demo", "remove", "--json", **env)
+    assert outcome.json == {"removed": 0}
+    assert "demo.no_token_yet" in outcome.err
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -1,5 +1,6 @@
 """The doctor: plain words for each fault, and what to do."""
 
+import asyncio
 import socket
 from types import SimpleNamespace
 
@@ -102,6 +103,35 @@ async def test_a_schema_from_the_future(here, database):
     finding = (await found())["schema"]
     assert finding.verdict == "fault"
     assert "newer version" in finding.said
+
+
+async def test_the_budget_of_connections(here, database):
+    most = int(await database.value(_statement("select current_setting('max_connections')::int")))
+    here.setenv("OPILIO_DATABASE_POOL_SIZE", "6")
+    here.setenv("OPILIO_DATABASE_HOT_POOL_SIZE", "3")
+    finding = (await found())["connections"]
+    assert finding.verdict == "ok"
+    assert finding.said.startswith("a process opens up to 10; the server has room for ")
+    assert finding.said.endswith(f"({most} connections)")
+    here.setenv("OPILIO_DATABASE_POOL_SIZE", str(most))
+    finding = (await found())["connections"]
+    assert finding.verdict == "warning"
+    assert "OPILIO_DATABASE_POOL_SIZE" in finding.remedy
+
+
+async def test_a_process_opens_no_more_connections_than_its_pools(database_url):
+    database = await Database.connect(database_url, size=3, hot_size=2, name="opilio pools")
+    try:
+        sleep = _statement("select pg_sleep(0.1)")
+        await asyncio.gather(
+            *(database.fetch(sleep, hot=number % 2 == 0) for number in range(20)), return_exceptions=False
+        )
+        opened = await database.value(
+            _statement("select count(*) from pg_stat_activity where application_name = 'opilio pools'")
+        )
+    finally:
+        await database.close()
+    assert opened == 3 + 2
 
 
 async def test_an_old_server(here, monkeypatch):

@@ -76,6 +76,27 @@ async def test_without_the_database_the_counters_still_come(opilio):
     assert ("queue_depth", "http") not in found
 
 
+@pytest.mark.parametrize(
+    ("broken", "missing", "left"),
+    [
+        ("crawl_pool", "adaptive_policies", "jobs_active"),
+        ("job_archive", "retry_rate", "adaptive_policies"),
+    ],
+)
+async def test_a_group_that_fails_leaves_the_others(opilio, broken, missing, left):
+    await opilio.policies.create(
+        PolicyInput(url="https://a.example/", schedule="adaptive", labels={"pool": "x"})
+    )
+    await opilio.budgets.refit()
+    await opilio.scheduler.create_due()
+    async with opilio.database.session() as session:
+        await session.connection.execute(f"alter table {broken} rename to gone")
+    page = (await metrics_page.render(opilio.insights)).decode()
+    exposed = {line.split()[2] for line in page.splitlines() if line.startswith("# TYPE")}
+    assert missing not in exposed
+    assert {left, "queue_depth", "database_up", "jobs_done_total"} <= exposed
+
+
 @pytest.mark.parametrize("processes", [2])
 def test_processes_that_share_a_folder_count_together(tmp_path, processes):
     env = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}

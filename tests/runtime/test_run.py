@@ -1,10 +1,12 @@
 """`opilio run`: roles in production."""
 
+import asyncio
 import signal
 
 import psutil
 import pytest
 
+from opilio.adapters.postgres import Statement
 from tests.runtime.conftest import free_port, gone, http, wait_until
 
 
@@ -27,6 +29,30 @@ def test_a_scheduler_serves_metrics_and_stops(tree, env):
     assert http(f"{url}/readyz")[0] == 200
     assert process.stop() == 0
     assert "Traceback" not in process.errors.read_text()
+
+
+async def test_readyz_tells_a_schema_that_is_not_its_own(tree, env, database):
+    await asyncio.to_thread(_serves, tree("run", "api", **env), env)
+    newest = await database.value(Statement("t", "select version_num from alembic_version", ()))
+    for revision, said in (("0003", "older than"), ("9999", "newer version"), (None, "no schema")):
+        async with database.session() as session:
+            if revision:
+                await session.connection.execute(f"update alembic_version set version_num = '{revision}'")
+            else:
+                await session.connection.execute("delete from alembic_version")
+        for port in ("OPILIO_PORT", "OPILIO_METRICS_PORT"):
+            status, body = await asyncio.to_thread(http, f"http://127.0.0.1:{env[port]}/readyz")
+            assert (status, said in body) == (503, True), (port, body)
+            assert await asyncio.to_thread(http, f"http://127.0.0.1:{env[port]}/healthz")
+    async with database.session() as session:
+        await session.connection.execute(f"insert into alembic_version values ('{newest}')")
+    await asyncio.to_thread(_serves, None, env)
+
+
+def _serves(process, env):
+    del process
+    for port in ("OPILIO_PORT", "OPILIO_METRICS_PORT"):
+        wait_until(lambda port=port: http(f"http://127.0.0.1:{env[port]}/readyz")[0] == 200)
 
 
 def test_several_roles_in_one_process(tree, env):

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -9,7 +10,7 @@ from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.database_url import parse_database_url
 from opilio.errors import OpilioError, Unavailable
 from opilio.net.mask_url import mask_url
-from opilio.runtime.bootstrap import open_opilio
+from opilio.runtime.bootstrap import open_opilio, wire
 from opilio.runtime.private_files import data_directory, private_directory
 from opilio.runtime.processes import hold_directory
 from opilio.runtime.settings import load_settings
@@ -131,6 +132,18 @@ async def _refused(settings, words: str) -> None:
     with pytest.raises(Unavailable, match=words):
         async with open_opilio(settings):
             raise AssertionError("opened")
+
+
+async def test_stored_pages_are_private(database, tmp_path) -> None:
+    before = os.umask(0o022)
+    try:
+        opilio = wire(load_settings(data_dir=tmp_path / "data", database_url=database.url), database)
+        await opilio.pages.put_page(uuid4(), "<html>secret</html>")
+    finally:
+        os.umask(before)
+    blobs = tmp_path / "data" / "blobs"
+    assert len(list(blobs.rglob("*.zst"))) == 1
+    assert blobs.stat().st_mode & 0o777 == 0o700
 
 
 def test_the_data_directory_is_private(tmp_path) -> None:

@@ -54,6 +54,11 @@ async def locked_job(opilio: Opilio, http: httpx2.AsyncClient) -> dict:
     return answer.json()["data"]["jobs"][0]
 
 
+async def logged_in(opilio: Opilio, http: httpx2.AsyncClient, name: str) -> None:
+    form = {"password": "correct horse battery", "again": "correct horse battery"}
+    await http.post(f"/login/{await opilio.operators.invite(name)}", data=form)
+
+
 async def test_a_page_of_12_mib_is_taken_and_one_of_17_is_413(opilio, server, bot_token) -> None:
     await start(server)
     async with client(server, bot_token) as http:
@@ -68,10 +73,8 @@ async def test_a_page_of_12_mib_is_taken_and_one_of_17_is_413(opilio, server, bo
 
 async def test_a_dashboard_upload_is_bounded(opilio, server) -> None:
     await start(server, max_body_mb="1")
-    secret = await opilio.operators.invite()
     async with client(server) as http:
-        form = {"password": "correct horse battery", "again": "correct horse battery"}
-        await http.post(f"/login/{secret}", data=form)
+        await logged_in(opilio, http, "admin")
         session = await opilio.operators.session(http.cookies["opilio_session"])
         headers = {"x-csrf-token": session.csrf_token}
         small = {"file": ("p.csv", b"url\nhttps://a.example/1\n", "text/csv")}
@@ -156,6 +159,32 @@ async def test_5000_idle_connections_and_3000_long_polls_stop_nobody(server, bot
     finally:
         for connection in held:
             connection.close()
+
+
+async def test_one_login_has_a_bounded_number_of_event_streams(opilio, server) -> None:
+    await start(server, live_streams_per_session="3")
+    async with (
+        asyncio.timeout(40),
+        client(server) as greedy,
+        client(server) as other,
+        contextlib.AsyncExitStack() as held,
+    ):
+        await logged_in(opilio, greedy, "greedy")
+        await logged_in(opilio, other, "other")
+        streams = [await held.enter_async_context(greedy.stream("GET", "/live")) for _ in range(3)]
+        lines = [stream.aiter_lines() for stream in streams]
+        assert [await anext(line) for line in lines] == ["event: tick"] * 3
+        async with greedy.stream("GET", "/live") as refused:
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "30")
+            assert b"too many live pages" in await refused.aread()
+        async with other.stream("GET", "/live") as stream:
+            assert stream.status_code == 200
+        await streams[0].aclose()
+        status = 429
+        while status == 429:  # the server notices with its next write that the browser has left
+            async with greedy.stream("GET", "/live") as stream:
+                status = stream.status_code
+        assert status == 200
 
 
 async def test_a_waiting_poll_is_answered_when_the_server_stops(server, bot_token) -> None:

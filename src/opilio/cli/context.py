@@ -33,7 +33,7 @@ async def open_database() -> "AsyncIterator[Database]":
     from opilio.adapters.postgres import Database
     from opilio.runtime.bootstrap import database_url
 
-    async with database_url(_announced(settings())) as url:
+    async with database_url(_prepared(settings())) as url:
         database = await Database.connect(url)
         try:
             yield database
@@ -46,14 +46,17 @@ async def open_opilio_for_cli() -> "AsyncIterator[Opilio]":
     """An open Opilio; the embedded server of the data directory is joined if it runs, else started."""
     from opilio.runtime.bootstrap import open_opilio
 
-    async with open_opilio(_announced(settings()), name="opilio cli") as opilio:
+    async with open_opilio(_prepared(settings()), name="opilio cli") as opilio:
         yield opilio
 
 
-def _announced(wanted: "Settings") -> "Settings":
-    """Says when a command starts the embedded database: it may have been meant for another one."""
+def _prepared(wanted: "Settings") -> "Settings":
+    """Logs to stderr, for stdout is the answer; says when a command starts the embedded database."""
     from opilio.runtime.instance_file import find_instance
+    from opilio.runtime.logging import configure_logging
 
+    quiet = {} if "log_level" in wanted.model_fields_set else {"log_level": "warning"}
+    configure_logging(wanted.model_copy(update=quiet))
     if wanted.embedded and find_instance(wanted.data_dir) is None:
         note(f"OPILIO_DATABASE_URL is not set: using the embedded database in {wanted.data_dir}")
     return wanted

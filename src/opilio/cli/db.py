@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from opilio.cli.context import run_async, settings
+from opilio.cli.context import actor, run_async, settings
 from opilio.cli.output import Json, show
 from opilio.errors import OpilioError
 
@@ -71,10 +71,24 @@ async def _migrate(what: str, *words: str) -> "SchemaStatus":
     }
     async with database_url(settings()) as url:
         try:
+            before = None if what == "status" else (await migrate.status(url)).current
             found: SchemaStatus = await work[what](url, *words)
         except CommandError as error:
             raise OpilioError(str(error)) from None
+        if what != "status" and found.current not in (None, before):  # None: the audit log went with the rest
+            await _record(url, f"schema.{what}", {"from": before, "to": found.current})
     return found
+
+
+async def _record(url: str, action: str, details: dict[str, Any]) -> None:
+    from opilio import audit
+    from opilio.adapters.postgres import Database
+
+    database = await Database.connect(url, size=2, hot_size=1, name="opilio cli")
+    try:
+        await audit.record(database, actor(), action, "database", details)
+    finally:
+        await database.close()
 
 
 def _show(found: "SchemaStatus", json: bool) -> None:

@@ -2,7 +2,7 @@
 
 import typer
 
-from opilio.cli.context import open_opilio_for_cli, run_async
+from opilio.cli.context import actor, open_opilio_for_cli, run_async
 from opilio.cli.output import Json, note, show
 
 app = typer.Typer(no_args_is_help=True, help="The demo shop that `opilio up` starts.")
@@ -28,4 +28,4 @@ async def _remove() -> int:
     from opilio.runtime.demo import remove_demo
 
     async with open_opilio_for_cli() as opilio:
-        return await remove_demo(opilio)
+        return await remove_demo(opilio, by=actor())

@@ -99,7 +99,7 @@ def reconcile(
 
     async def work() -> Any:
         async with open_opilio_for_cli() as opilio:
-            return await opilio.projects.reconcile(project_id)
+            return await opilio.projects.reconcile(project_id, by=actor())
 
     differences = run_async(work())
     if as_json:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from opilio.cli.backup import show_manifest
-from opilio.cli.context import run_async, settings
+from opilio.cli.context import actor, run_async, settings
 from opilio.cli.output import Json
 
 app = typer.Typer()
@@ -19,4 +19,4 @@ def restore(
     """Restores a backup into an empty database, and checks that every row and object arrived."""
     from opilio.runtime.backup import restore as work
 
-    show_manifest(run_async(work(settings(), folder)), json, "is restored and checked")
+    show_manifest(run_async(work(settings(), folder, by=actor())), json, "is restored and checked")

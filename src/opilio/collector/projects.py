@@ -47,10 +47,13 @@ class Projects:
         await self._state.publish(states)
         return missing
 
-    async def reconcile(self, project_id: str | None = None) -> list[Difference]:
+    async def reconcile(self, project_id: str | None = None, *, by: str = audit.SYSTEM) -> list[Difference]:
         """Recounts one project, or all that are not done, and returns what differed."""
         reconcile = Reconcile(self._db, self._state)
-        return await (reconcile.unfinished() if project_id is None else reconcile.one(project_id))
+        found = await (reconcile.unfinished() if project_id is None else reconcile.one(project_id))
+        details = {"differences": len(found)}
+        await audit.record(self._db, by, "project.reconcile", project_id or "projects", details)
+        return found
 
     async def dry_run(self, keywords: list[str], *, limit: int, by: str) -> str:
         """Sends a dry run to every platform; returns its job id."""

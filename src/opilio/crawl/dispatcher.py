@@ -11,7 +11,7 @@ import structlog
 
 from opilio import metrics
 from opilio.adapters.postgres import Database
-from opilio.adapters.postgres.unavailable import does_not_answer
+from opilio.adapters.postgres.unavailable import TRY_AGAIN, does_not_answer
 from opilio.coalesce import Coalescer, QueueFullError
 from opilio.contracts.bot_api import PullAnswer
 from opilio.crawl.bot_activity import BotActivity
@@ -43,7 +43,7 @@ def _failed_reply(item: Submission | Claim, error: Exception) -> Reply:
         return Reply(refusal=error)
     if isinstance(error, ValueError | asyncpg.DataError):
         return Reply(refusal=Invalid("body", "cannot be stored: %(error)s", error=str(error)[:200]))
-    if not _may_be_one_item(error):
+    if isinstance(error, TRY_AGAIN):
         raise error
     claim = item.claim if isinstance(item, Submission) else item
     _log.error("dispatcher.item_failed", job_id=str(claim.job_id), bot_id=claim.bot_id, exc_info=error)

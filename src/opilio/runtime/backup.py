@@ -14,7 +14,9 @@ import obstore
 from obstore.store import LocalStore, ObjectStore
 
 import opilio
+from opilio import audit
 from opilio.adapters.blobs import open_store
+from opilio.adapters.postgres import Database
 from opilio.adapters.postgres.database_url import parse_database_url
 from opilio.adapters.postgres.embedded import binary
 from opilio.errors import OpilioError, Unavailable
@@ -67,7 +69,7 @@ def _make_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
-async def restore(settings: Settings, folder: Path) -> Manifest:
+async def restore(settings: Settings, folder: Path, *, by: str = audit.SYSTEM) -> Manifest:
     """Fills an empty database and the object storage from a backup, and checks that all of it arrived."""
     manifest = _read_manifest(folder)
     if await asyncio.to_thread(_sha256, folder / _DUMP) != manifest.dump_sha256:
@@ -77,6 +79,7 @@ async def restore(settings: Settings, folder: Path) -> Manifest:
         words = ("--no-owner", "--no-privileges", "--exit-on-error", "--single-transaction")
         await _run("pg_restore", url, *words, str(folder / _DUMP))
         await _compare(url, manifest)
+        await _record_restore(url, manifest, by)
     if manifest.blobs is not None:
         copied = await _copy(_files(folder), open_store(settings.blobs))
         if copied != (manifest.blobs, manifest.blob_bytes):
@@ -145,6 +148,15 @@ async def _compare(url: str, manifest: Manifest) -> None:
     ]
     if wrong:
         raise OpilioError(f"The restored database differs from the backup: {', '.join(wrong)}")
+
+
+async def _record_restore(url: str, manifest: Manifest, by: str) -> None:
+    database = await Database.connect(url, size=2, hot_size=1, name="opilio backup")
+    try:
+        details = {"created_at": manifest.created_at, "revision": manifest.revision}
+        await audit.record(database, by, "database.restore", "database", details)
+    finally:
+        await database.close()
 
 
 async def _run(program: str, url: str, *words: str) -> None:

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import structlog
 
+from opilio import audit
 from opilio.contracts.projects import ProjectInput
 from opilio.crawl.import_policies import import_rows, read_values
 from opilio.crawl.policies import Policies
@@ -58,7 +59,7 @@ async def start_demo(opilio: Opilio, url: str) -> list[Command]:
     ]
 
 
-async def remove_demo(opilio: Opilio) -> int:
+async def remove_demo(opilio: Opilio, *, by: str) -> int:
     """Deletes the demo's policies and its bot's token; answers how many policies went."""
     note = _note(opilio.settings.data_dir)
     since = json.loads(note.read_text(encoding="utf-8")).get("since") if note.exists() else None
@@ -66,8 +67,9 @@ async def remove_demo(opilio: Opilio) -> int:
     removed = 0
     while page := (await opilio.insights.policies(limit=500, label=_LABEL)).items:
         ids: list[UUID] = [policy.id for policy in page]
-        removed += len(await opilio.policies.delete(ids, "demo"))
-    await _revoke(opilio)
+        removed += len(await opilio.policies.delete(ids, by))
+    await _revoke(opilio, by)
+    await audit.record(opilio.database, by, "demo.remove", "demo", {"policies": removed})
     note.unlink(missing_ok=True)
     return removed
 
@@ -103,14 +105,14 @@ def _bot_words(url: str, shop: DemoShop) -> tuple[str, ...]:
 
 async def _fresh_token(opilio: Opilio) -> str:
     """A token for this run alone: it is kept nowhere."""
-    await _revoke(opilio)
+    await _revoke(opilio, audit.SYSTEM)
     _, token = await opilio.credentials.new_bot_token(BOT)
     return token
 
 
-async def _revoke(opilio: Opilio) -> None:
+async def _revoke(opilio: Opilio, by: str) -> None:
     try:
-        await opilio.credentials.revoke_bot_tokens(BOT)
+        await opilio.credentials.revoke_bot_tokens(BOT, by=by)
     except NotFound:
         _log.debug("demo.no_token_yet")
 

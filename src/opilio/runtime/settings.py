@@ -149,6 +149,9 @@ class Settings(BaseSettings):
     max_connections: int = Field(
         16_000, ge=64, description="Open connections that one API process accepts; further ones wait."
     )
+    live_streams_per_session: int = Field(
+        20, ge=1, description="Live pages that one login may have open at once on one API process."
+    )
     idle_connection_seconds: float = Field(
         75, ge=1, description="A connection without a request is closed after this; longer than your proxy's."
     )

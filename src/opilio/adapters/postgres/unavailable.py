@@ -11,14 +11,15 @@ DOES_NOT_ANSWER = (
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,  # it starts, stops, or fails over
     asyncpg.InsufficientResourcesError,  # connections, memory, disk
+    asyncpg.PostgresSystemError,  # the disk fails
+    asyncpg.ReadOnlySQLTransactionError,  # a standby, after a failover
+    asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.InterfaceError,
     asyncpg.InternalClientError,  # asyncpg, when the server dies between two messages
 )
 # The statement was understood, and could not be carried out now.
 TRY_AGAIN = (
     *DOES_NOT_ANSWER,
-    asyncpg.PostgresSystemError,
-    asyncpg.ReadOnlySQLTransactionError,
     asyncpg.TransactionRollbackError,
     asyncpg.LockNotAvailableError,
 )

@@ -128,7 +128,7 @@ async def close_project(call: Call) -> Any:
     tag="projects",
 )
 async def reconcile_project(call: Call) -> Any:
-    return await call.opilio.projects.reconcile(call.text("project_id"))
+    return await call.opilio.projects.reconcile(call.text("project_id"), by=call.actor)
 
 
 @PROJECTS.add(

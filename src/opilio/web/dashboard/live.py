@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
@@ -16,8 +16,10 @@ import structlog
 from litestar import Response
 from litestar.response import Stream
 
+from opilio.errors import Refused
 from opilio.insights.dashboard import Figures, SystemStatus, Watched
 from opilio.runtime.dependencies import DependencyWatch
+from opilio.web.codec import refuse
 from opilio.web.dashboard.forms import uuid_of
 from opilio.web.dashboard.i18n import Locale
 from opilio.web.dashboard.page import PageRequest, Section
@@ -30,6 +32,7 @@ _WATCH_TICK = 0.5
 _MOST_WATCHED = 100
 # A stream ends now and then, so that a session that was ended meanwhile cannot go on.
 _LONGEST = 900.0
+_RETRY_SECONDS = 30
 _AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 
 
@@ -62,6 +65,7 @@ class Viewer:
 
     watched: Watched
     seen: str | None = None
+    session: str = ""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _snapshot: Snapshot | None = None
     _known: str | None = None
@@ -100,9 +104,15 @@ class Live:
     """One per process; reads only while a page is open."""
 
     def __init__(
-        self, figures: Figures, outside: DependencyWatch | None = None, *, tick: float = _TICK
+        self,
+        figures: Figures,
+        outside: DependencyWatch | None = None,
+        *,
+        tick: float = _TICK,
+        most_per_session: int = 20,
     ) -> None:
         self._figures = figures
+        self._most_per_session = most_per_session
         self._outside = outside or DependencyWatch([])
         self._tick = tick
         self._viewers: set[Viewer] = set()
@@ -120,10 +130,16 @@ class Live:
             return None
         return self._last[1]
 
+    def has_room(self, session: str) -> bool:
+        """Whether a login may open one more stream: each holds a connection."""
+        return sum(viewer.session == session for viewer in self._viewers) < self._most_per_session
+
     @contextmanager
-    def watching(self, watched: Watched, seen: str | None = None) -> Iterator[Viewer]:
-        viewer = Viewer(watched, seen)
-        if fresh := self._fresh():
+    def watching(self, watched: Watched, seen: str | None = None, session: str = "") -> Iterator[Viewer]:
+        viewer = Viewer(watched, seen, session)
+        if not self.has_room(session):  # streams that were asked for at the same moment
+            viewer.end()
+        elif fresh := self._fresh():
             viewer.seed(fresh)
         self._viewers.add(viewer)
         if self._task is None or self._task.done():
@@ -175,6 +191,12 @@ LIVE = Section()
 @LIVE.page("/live", as_data=False)
 async def stream(request: PageRequest) -> Response[Any]:
     """Server-sent events: `tick` with the figures, `changed` when something on the screen did, `down`."""
+    live, session = request.app.live, request.operator.csrf_token or ""
+    if not live.has_room(session):
+        return refuse(
+            Refused("rate_limited", "this login has too many live pages open; close some of them"),
+            {"retry-after": str(_RETRY_SECONDS)},
+        )
     watched = Watched(
         jobs=frozenset(map(uuid_of, _listed(request.query("jobs")))),
         policies=frozenset(map(uuid_of, _listed(request.query("policies")))),
@@ -182,17 +204,16 @@ async def stream(request: PageRequest) -> Response[Any]:
     )
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     overview = request.query("page") == "overview"
-    messages = _messages(
-        request.app.live, request.locale, watched, seen=request.query("seen"), overview=overview
-    )
+    viewing = live.watching(watched, request.query("seen"), session)
+    messages = _messages(viewing, request.locale, overview=overview)
     return Stream(messages, media_type="text/event-stream", headers=headers)
 
 
 async def _messages(
-    live: Live, locale: Locale, watched: Watched, *, seen: str | None, overview: bool
+    viewing: AbstractContextManager[Viewer], locale: Locale, *, overview: bool
 ) -> AsyncIterator[str]:
     ends = time.monotonic() + _LONGEST
-    with live.watching(watched, seen) as viewer:
+    with viewing as viewer:
         while time.monotonic() < ends:
             snapshot, changed = await viewer.next()
             if viewer.ended:

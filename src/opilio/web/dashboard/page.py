@@ -16,7 +16,7 @@ from litestar.response import Redirect
 
 from opilio import audit
 from opilio.access.identity import SCOPES, Operator
-from opilio.adapters.postgres.unavailable import DOES_NOT_ANSWER
+from opilio.adapters.postgres.unavailable import does_not_answer
 from opilio.contracts.envelope import STATUS_OF
 from opilio.errors import Invalid, Refused
 from opilio.insights.dashboard import Watched
@@ -211,7 +211,9 @@ async def _respond(http: AnyRequest, need: str, view: View, max_bytes: int) -> R
         if data_format or request is None:
             return refuse(refusal)
         return _show_refusal(request, refusal)
-    except DOES_NOT_ANSWER as error:
+    except Exception as error:
+        if not does_not_answer(error) or data_format:
+            raise
         return _show_unavailable(locale, error)
     if isinstance(result, Response):
         return result

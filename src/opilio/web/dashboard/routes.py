@@ -68,7 +68,12 @@ def dashboard_routes() -> list[HTTPRouteHandler]:
 @asynccontextmanager
 async def serve_dashboard(app: Litestar, opilio: Opilio) -> AsyncIterator[None]:
     """Runs the shared live stream and the rollup of figures per minute."""
-    live = Live(opilio.figures, DependencyWatch(dependencies(opilio.settings)))
+    settings = opilio.settings
+    live = Live(
+        opilio.figures,
+        DependencyWatch(dependencies(settings)),
+        most_per_session=settings.live_streams_per_session,
+    )
     app.state.live = live
     app.state.single_flight = SingleFlight()
     rollup = asyncio.create_task(Rollup(opilio.database).run())

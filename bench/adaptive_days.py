@@ -6,10 +6,11 @@ from tests.crawl.adaptive.virtual_days import Pages, live, start_of_day
 
 from bench.ground import create_database, opilio_on, server
 from bench.report import Table
+from bench.size import scaled
 from opilio.clock import FixedClock
 from opilio.runtime.bootstrap import wire
 
-POLICIES, DAYS, SETTLED = 2_000, 60, 7
+POLICIES, DAYS, SETTLED = scaled(2_000, 200), scaled(60, 8), 7
 
 
 async def main() -> Table:

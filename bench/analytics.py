@@ -30,14 +30,14 @@ from tests.components.servers import S3, RabbitMQ, free_port
 
 from bench.analytics_stages import items_of, stage_times, texts_of
 from bench.report import Table
+from bench.size import scaled
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.bus import Outgoing
 from opilio.contracts.topology import COLLECTED_QUEUE, LIFECYCLE, topology
 from opilio.rabbitmq.bus import RabbitBus
 
-SCALE = float(os.environ.get("OPILIO_BENCH_SCALE", "1"))
-BATCHES, SIZE, COMMENTS = max(100, int(10_000 * SCALE)), 50, 3
+BATCHES, SIZE, COMMENTS = scaled(10_000, 100), 50, 3
 OBJECTS = 200
 WINDOW = 5.0
 WORKERS = os.environ.get("OPILIO_ANALYTICS_WORKERS", "2")

@@ -10,12 +10,12 @@ import contextlib
 import sys
 import time
 
+from bench.size import scaled
 from opilio.bot import Bot, Job, JobReport, Result
 from opilio.bot.testing import FakeControlPlane
 from opilio.net.loopback_server import Reply, Request
 
-SECONDS = 8.0
-SLEEPERS = 500
+SECONDS, SLEEPERS = float(scaled(8, 1)), scaled(500, 50)
 # Short, so that the heartbeats of the sleepers weigh as much as they ever will: each lock every two seconds.
 SLEEPER_TTL = 6.0
 

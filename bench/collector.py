@@ -8,7 +8,6 @@ Real RabbitMQ, Redis and PostgreSQL are started for it and go when it ends.
 
 import asyncio
 import logging
-import os
 import random
 import tempfile
 import time
@@ -22,6 +21,7 @@ import structlog
 from tests.collector.samples import analyzed, encoded, v2
 from tests.components.servers import RabbitMQ, Redis
 
+from bench.size import scaled
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.bus import Message, Outgoing
@@ -30,10 +30,9 @@ from opilio.collector.config import Config
 from opilio.contracts.topology import RESULTS, RESULTS_QUEUE, topology
 from opilio.rabbitmq.bus import RabbitBus
 
-SCALE = float(os.environ.get("OPILIO_BENCH_SCALE", "1"))
-MESSAGES = max(1_000, int(20_000 * SCALE))
-PROJECTS, TASKS = max(100, int(10_000 * SCALE)), 100
-FUZZED = max(5_000, int(100_000 * SCALE))
+MESSAGES = scaled(20_000, 300)
+PROJECTS, TASKS = scaled(10_000, 100), 100
+FUZZED = scaled(100_000, 1_000)
 
 
 def say(**figures: Any) -> None:

@@ -24,8 +24,9 @@ import psutil
 from bench.api import api, logins
 from bench.ground import DUE, STATES, create_database, fill, opilio_on, run, server
 from bench.report import Table
+from bench.size import scaled
 
-PAGES, BATCH, BOTS = 5_000, 100, 10
+PAGES, BATCH, BOTS = scaled(5_000, 200), 100, 10
 CRAWLS = ("first crawl", "one value changed", "nothing changed")
 STEPS = ("schedule", "pull", "submit", "deliver")
 # A connection that stays open reports its counts only after it has been idle for ten seconds.

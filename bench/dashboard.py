@@ -1,7 +1,6 @@
 """The dashboard's pages, measured: server time of each with 1 million jobs, 100,000 policies, 1 million posts."""
 
 import asyncio
-import os
 import statistics
 import tempfile
 from collections.abc import AsyncIterator, Callable
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import httpx2
 
+from bench.size import scaled
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.insights.rollup import Rollup
@@ -17,10 +17,8 @@ from opilio.runtime.bootstrap import Opilio, wire
 from opilio.runtime.settings import load_settings
 from opilio.web.app import create_app, serve_beside
 
-JOBS = int(os.environ.get("BENCH_JOBS", "1000000"))
-POLICIES = int(os.environ.get("BENCH_POLICIES", "100000"))
-POSTS = int(os.environ.get("BENCH_POSTS", "1000000"))
-HOSTS, BOTS, ROUNDS, GOAL_MS = 2000, 50, 9, 100
+JOBS, POLICIES, POSTS = scaled(1_000_000, 5_000), scaled(100_000, 2_000), scaled(1_000_000, 5_000)
+HOSTS, BOTS, ROUNDS, GOAL_MS = 2000, 50, scaled(9, 3), 100
 # One project has a fifth of all posts, one has as many as two hundred keywords bring on two platforms, the others share
 # the rest; posts come in batches of fifty.
 PROJECTS, LARGE, MIDDLE = 100, POSTS // 5, POSTS // 50

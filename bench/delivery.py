@@ -1,7 +1,6 @@
 """Delivery, measured on loopback: the relay against a bare publisher, webhooks with dead hosts, time to publish."""
 
 import asyncio
-import os
 import socket
 import statistics
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 import aio_pika
 from tests.components.servers import RabbitMQ, free_port
 
+from bench.size import scaled
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.contracts.topology import EVENTS, topology
@@ -25,8 +25,8 @@ from opilio.delivery.webhooks.sender import Sender
 from opilio.net.allowed_addresses import parse_allow
 from opilio.rabbitmq.bus import RabbitBus
 
-MESSAGES = int(os.environ.get("BENCH_MESSAGES", "20000"))
-ENDPOINTS = 10_000
+MESSAGES, ARRIVALS = scaled(20_000, 500), scaled(300, 20)
+ENDPOINTS = scaled(10_000, 100)
 HOSTS = 10  # of which one is dead
 BODY = b'{"specversion":"1.0","type":"crawl.job.completed","data":{"text":"' + b"x" * 500 + b'"}}'
 
@@ -142,7 +142,7 @@ async def _stop(tasks) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def commit_to_publish(database, bus, queue, count: int = 300, warm_up: int = 20) -> list[float]:
+async def commit_to_publish(database, bus, queue, count: int = ARRIVALS, warm_up: int = 20) -> list[float]:
     """Milliseconds from the commit of an event to its arrival at a consumer, twenty a second."""
     await queue.purge()
     arrived: asyncio.Queue[float] = asyncio.Queue()

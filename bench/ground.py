@@ -62,10 +62,14 @@ async def run(url: str, sql: str, *args: Any) -> Any:
 
 HOSTS = "insert into host (name) select 'shop' || n || '.example' from generate_series(1, $1::int) n"
 POLICIES = """
-insert into policy (url, host_id, frequency_hours, priority, max_retries, retry_backoff_minutes, timeout_minutes, job_queue)
-select 'https://shop' || h.host_id || '.example/product/' || n, h.host_id, 24, n % 101, 3, 5, 10, 'http'
+insert into policy (url, host_id, frequency_hours, priority, max_retries, retry_backoff_minutes, timeout_minutes, job_queue, schedule)
+select 'https://shop' || h.host_id || '.example/product/' || n, h.host_id, 24, n % 101, 3, 5, 10, 'http', $3::text
 from generate_series(1, $1::int) n join host h on h.host_id = 1 + n % $2::int"""
 STATES = "insert into policy_state (policy_id, enabled, next_run_at) select policy_id, true, now() - interval '1 hour' from policy"
+VISITED = "update policy_state set last_success_at = now() - interval '1 day'"
+POOL = """
+insert into crawl_pool (pool, budget_per_day, price, pages, tokens_at, refitted_at)
+select '', count(*), 0.2, count(*), now(), now() from policy where pool is not null"""
 DUE = "insert into policy_due (policy_id, due_at) select policy_id, next_run_at from policy_state"
 JOBS = """
 insert into job_active (policy_id, host_id, queue, place, priority, base_priority, max_retries, run_at, created_by)
@@ -87,14 +91,22 @@ async def without_indexes(connection: Any, *tables: str) -> AsyncIterator[None]:
         await connection.execute(index["indexdef"])
 
 
-async def fill(url: str, policies: int, *, hosts: int = 1000, jobs: bool = False, due: bool = False) -> None:
+async def fill(
+    url: str,
+    policies: int,
+    *,
+    hosts: int = 1000,
+    jobs: bool = False,
+    due: bool = False,
+    schedule: str = "fixed",
+) -> None:
     """Policies, and for each of them a pending job or a place among the due ones, as wanted."""
     connection = await asyncpg.connect(url, command_timeout=600)
     try:
         await connection.execute("set synchronous_commit = off")
         async with without_indexes(connection, "policy", "job_active"):
             await connection.execute(HOSTS, hosts)
-            await connection.execute(POLICIES, policies, hosts)
+            await connection.execute(POLICIES, policies, hosts, schedule)
             if jobs:
                 await connection.execute(JOBS)
             if due:

@@ -18,8 +18,9 @@ from tests.components.servers import RabbitMQ
 from bench.api import api, load, logins
 from bench.ground import STATES, create_database, fill, opilio_on, run, server
 from bench.report import Table
+from bench.size import scaled
 
-JOBS = 5_000
+JOBS, WAITING, SECONDS = scaled(5_000, 200), scaled(40_000, 10_000), scaled(6, 1)
 PAYLOAD = {"url": "https://shop.example/product/1", "note": "x" * 500}
 
 
@@ -45,12 +46,12 @@ async def main() -> Table:
 async def opilio(server_url: str, *, batch: int, bots: int) -> float:
     url = await create_database(server_url, "peer_opilio")
     async with opilio_on(url) as wired:
-        await fill(url, 40_000, jobs=True)
+        await fill(url, WAITING, jobs=True)
         await run(url, STATES)
         who = await logins(wired.database, bots)
     with tempfile.TemporaryDirectory() as folder:
         async with api(url, Path(folder)) as port:
-            return await load(port, who, batch=batch, seconds=6)
+            return await load(port, who, batch=batch, seconds=SECONDS)
 
 
 async def _timed(work: Callable[[], Awaitable[object]]) -> float:

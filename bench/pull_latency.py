@@ -8,11 +8,12 @@ import time
 
 from bench.ground import create_database, fill, opilio_on, run, server
 from bench.report import Table, percentile
+from bench.size import scaled
 from opilio.crawl.pull import Pull
 from opilio.runtime.bootstrap import Opilio
 
-SMALL, LARGE, BLOCKED = 10_000, 2_000_000, 500_000
-PULLS, WARM_UP = 400, 50
+PULLS, WARM_UP = scaled(400, 10), scaled(50, 2)
+SMALL, LARGE, BLOCKED = scaled(10_000, 1_000), scaled(2_000_000, 2_000), scaled(500_000, 500)
 
 # A host that asked to be left alone for an hour, with half a million jobs that everybody would want first.
 BLOCK = f"""

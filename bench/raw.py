@@ -29,6 +29,17 @@ def gathered(lock: str) -> str:
     return f"{told} select array_agg(job_id) as ids, array_agg(policy_id) as policies, array_agg(host_id) as hosts from locked"
 
 
+def fixed_schedule(batch: int) -> dict[str, str]:
+    """What a policy with a fixed schedule learns from a visit: nothing."""
+    kinds = {
+        "pools": "text", "early": "timestamptz", "etags": "text", "last_modifieds": "text", "rate_shapes": "float8",
+        "rate_days": "float8", "daily_hours": "bytea", "intervals": "float8", "prices_used": "float8",
+    }  # fmt: skip
+    return {name: same("null", kind, batch) for name, kind in kinds.items()} | {
+        name: same("0", "int", batch) for name in ("visits", "changes_seen")
+    }
+
+
 def script(batch: int) -> str:
     """One cycle: pull a batch, submit it, as crawl.pull and crawl.submit do."""
     ids, policies, hosts = ":ids::uuid[]", ":policies::uuid[]", ":hosts::int[]"
@@ -59,6 +70,7 @@ def script(batch: int) -> str:
         event_types=same("'crawl.job.completed'", "text", batch),
         subjects=same("'https//shop.example/product/1234567'", "text", batch),
         events=same("'" + EVENT + "'", "jsonb", batch), now="null",
+        **fixed_schedule(batch),
     )  # fmt: skip
     changes = filled(
         QUERIES.add_changes,

@@ -6,8 +6,9 @@ import asyncpg
 
 from bench.ground import JOBS, create_database, fill, opilio_on, server
 from bench.report import Table, median
+from bench.size import scaled
 
-POLICIES, ROUNDS = 1_000_000, 2
+POLICIES, ROUNDS = scaled(1_000_000, 1_000), 2
 
 
 async def bare(url: str) -> float:

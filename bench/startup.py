@@ -15,8 +15,9 @@ import psutil
 from tests.web.running import free_port
 
 from bench.report import Table
+from bench.size import scaled
 
-_RUNS = 3
+_RUNS = scaled(3, 1)
 
 
 async def main() -> Table:

@@ -198,7 +198,7 @@ async def main() -> None:
                 f"/login/{secret}", data={"password": "a long password", "again": "a long password"}
             )
             for name, path in (await pages(opilio)).items():
-                best, median = await measure(http, path, app.state.recent.forget)
+                best, median = await measure(http, path, app.state.single_flight.forget)
                 goal = "no goal" if name.startswith(AFTERWARDS) else f"< {GOAL_MS}"
                 missed = "   MISSED" if best >= GOAL_MS and goal != "no goal" else ""
                 print(f"{name:56} {best:8.1f} {median:8.1f}   {goal}{missed}", flush=True)

@@ -6,7 +6,7 @@ single host that may not be visited has got half a million of those, at the best
 
 import time
 
-from bench.ground import create_database, fill, opilio_on, run, server
+from bench.ground import STATES, create_database, fill, opilio_on, run, server
 from bench.report import Table, percentile
 from bench.size import scaled
 from opilio.crawl.pull import Pull
@@ -50,9 +50,12 @@ async def main() -> Table:
     )
     async with server() as server_url:
         urls = [await create_database(server_url, name) for name in ("small", "large")]
-        async with opilio_on(urls[0]) as small, opilio_on(urls[1]) as large:
-            await fill(urls[0], SMALL, jobs=True)
-            await fill(urls[1], LARGE, jobs=True)
+        most = {"bot_max_locked": 10 * 2 * (WARM_UP + PULLS)}
+        async with opilio_on(urls[0], **most) as small, opilio_on(urls[1], **most) as large:
+            for url, jobs in zip(urls, (SMALL, LARGE), strict=True):
+                await fill(url, jobs, jobs=True)
+                await run(url, STATES)
+                await run(url, "vacuum analyze policy_state")
             tell(table, f"{LARGE:,} pending", await in_turn(small, large))
             await run(urls[1], BLOCK)
             await run(urls[1], "vacuum analyze job_active")

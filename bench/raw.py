@@ -34,6 +34,7 @@ def fixed_schedule(batch: int) -> dict[str, str]:
     kinds = {
         "pools": "text", "early": "timestamptz", "etags": "text", "last_modifieds": "text", "rate_shapes": "float8",
         "rate_days": "float8", "daily_hours": "bytea", "intervals": "float8", "prices_used": "float8",
+        "surprises": "real", "gaps": "real", "siblings": "boolean",
     }  # fmt: skip
     return {name: same("null", kind, batch) for name, kind in kinds.items()} | {
         name: same("0", "int", batch) for name in ("visits", "changes_seen")

@@ -16,6 +16,7 @@ from opilio.clock import Clock
 from opilio.collector.collector import open_projects
 from opilio.collector.projects import Projects
 from opilio.crawl.adaptive.budget import BudgetKeeper
+from opilio.crawl.adaptive.hurry import SiblingChanges
 from opilio.crawl.alerts import Alerts
 from opilio.crawl.dispatcher import Dispatcher
 from opilio.crawl.expire import LockExpiry
@@ -63,6 +64,7 @@ class Opilio:
     hosts: Hosts
     scheduler: Scheduler
     budgets: BudgetKeeper
+    sibling_changes: SiblingChanges
     dispatcher: Dispatcher
     puller: Puller
     submitter: Submitter
@@ -145,6 +147,7 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
             database, rules=rules, fleet=fleet, fill_idle=settings.crawl_fill_idle, clock=clock
         ),
         budgets=BudgetKeeper(database, settings.budgets, fleet=fleet, clock=clock),
+        sibling_changes=SiblingChanges(database, clock=clock),
         dispatcher=Dispatcher(database, puller, submitter, heartbeats),
         puller=puller,
         submitter=submitter,

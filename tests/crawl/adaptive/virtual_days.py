@@ -18,7 +18,8 @@ from opilio.crawl.policies import Draft
 from opilio.runtime.bootstrap import Opilio
 from opilio.web.app import create_app, serve_beside
 
-TICK = timedelta(minutes=15)
+TICK = timedelta(minutes=15)  # the bucket of a budget holds 20 minutes
+TICKS_A_DAY = timedelta(days=1) // TICK
 FAILURES, KILLS = 0.03, 0.01
 
 
@@ -86,12 +87,14 @@ async def live(
         for tick in range(int(timedelta(days=days) / TICK)):
             day = (clock.at - start) / timedelta(days=1)
             await asyncio.gather(*(opilio.budgets.refit() for opilio in (first, second)))
-            if tick % 96 == 95:
+            evening = tick % TICKS_A_DAY == TICKS_A_DAY - 1
+            if evening:
                 await asyncio.gather(*(opilio.budgets.refit_priors() for opilio in (first, second)))
             await asyncio.gather(*(opilio.scheduler.create_due() for opilio in (first, second)))
-            await asyncio.gather(*(opilio.lock_expiry.run_once() for opilio in (first, second)))
+            if tick % 3 == 2:
+                await asyncio.gather(*(opilio.lock_expiry.run_once() for opilio in (first, second)))
             await _crawl(http, pages, day, random, run, seen_at)
-            if tick % 96 == 95:
+            if evening:
                 async with first.database.session() as session:
                     row = await session.connection.fetchrow("select created, price from crawl_pool")
                 run.per_day.append(row["created"] - sum(run.per_day))

@@ -7,7 +7,7 @@ import msgspec
 
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.clock import Clock
-from opilio.crawl.adaptive import prior
+from opilio.crawl.adaptive import prior, siblings
 from opilio.crawl.adaptive.price import ELASTICITY, Demand, Market, first_price, refit
 from opilio.crawl.adaptive.prior import Summary, from_base
 from opilio.crawl.adaptive.reschedule import HOT, SHORTEST_HOURS
@@ -163,7 +163,34 @@ class BudgetKeeper:
             day=shared.days,
             now=now,
         )
+        await self._learn_siblings(session)
         return len(rows)
+
+    async def _learn_siblings(self, session: Session) -> None:
+        """How the changes of pages in one folder come together, host by host."""
+        rows = await session.fetch(
+            QUERIES.recent_surprises,
+            recent=int(siblings.RECENT),
+            most=siblings.MOST_PAGES,
+            now=self._clock.now(),
+        )
+        found = [
+            siblings.learn(
+                siblings.Together(*row["sums"]) if row["sums"] else siblings.Together(),
+                siblings.Together(*(row[name] for name in siblings.Together._fields)),
+            )
+            for row in rows
+        ]
+        await session.execute(
+            QUERIES.set_siblings,
+            host_ids=[row["host_id"] for row in rows],
+            correlations=[one.correlation or None for one in found],
+            products=[one.products for one in found],
+            pairs=[one.pairs for one in found],
+            squares=[one.squares for one in found],
+            visits=[one.visits for one in found],
+            totals=[one.total for one in found],
+        )
 
 
 def _demand(pool: Row, hosts: Sequence[Row], pages: int) -> Demand:

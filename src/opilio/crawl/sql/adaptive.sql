@@ -111,3 +111,64 @@ with hosts as (
   where h.host_id = i.host_id)
 update crawl_pool set prior_shape = coalesce(:shape::float8, prior_shape), prior_days = coalesce(:day::float8, prior_days),
   priors_at = coalesce(:now::timestamptz, now());
+
+-- name: take_sibling_changes
+-- Folders of hosts whose pages change together, in which a page changed.
+with taken as (
+  delete from sibling_change c
+  where c.change_id in (
+    select x.change_id from sibling_change x order by x.change_id limit :most::int for update skip locked)
+  returning c.host_id, c.folder)
+select distinct t.host_id, t.folder, h.siblings, h.sibling_sums[5] / h.sibling_sums[4] as mean from taken t join host h on h.host_id = t.host_id
+where h.siblings is not null;
+
+-- name: folder_pages
+-- The visited adaptive pages of folders, with what decides whether one is worth a visit now.
+select f.number, p.policy_id, p.min_interval_hours, s.last_success_at, s.interval_days, s.surprise, s.gap_days, d.due_at,
+       greatest(coalesce(s.rate_shape, 0) + coalesce(h.prior_shape, b.prior_shape, 0.3), 0.05) as shape,
+       greatest(coalesce(s.rate_days, 0) + coalesce(h.prior_days, b.prior_days, p.frequency_hours / 24), 1.0 / 86400) as days,
+       coalesce(:now::timestamptz, now()) as at
+from unnest(:host_ids::int[], :folders::bigint[]) with ordinality f(host_id, folder, number)
+cross join lateral (
+  select x.policy_id, x.host_id, x.pool, x.frequency_hours, x.min_interval_hours from policy x
+  where x.host_id = f.host_id and opilio_folder(x.url) = f.folder and x.pool is not null and x.deleted_at is null
+  limit :most::int) p
+join policy_state s on s.policy_id = p.policy_id
+join host h on h.host_id = p.host_id
+join crawl_pool b on b.pool = p.pool
+left join policy_due d on d.policy_id = p.policy_id
+where s.enabled and s.interval_days is not null and s.last_success_at is not null;
+
+-- name: hurry
+-- Adaptive pages become due now; the budget still decides when their jobs are made.
+with hurried as (
+  update policy_due d set due_at = coalesce(:now::timestamptz, now())
+  where d.policy_id = any(:policy_ids::uuid[]) and d.pool is not null and d.due_at > coalesce(:now::timestamptz, now())
+  returning d.policy_id, d.due_at),
+told as (
+  update policy_state s set next_run_at = h.due_at from hurried h where s.policy_id = h.policy_id returning s.policy_id)
+select count(*)::int from told;
+
+-- name: recent_surprises
+-- How surprises of recent visits went together in the folders of each host, around the host's mean.
+select host_id, sum((total * total - squares) / visits)::float8 as products, sum(visits - 1)::float8 as pairs,
+       sum(squares)::float8 as squares, sum(visits)::float8 as visits, sum(total + mean * visits)::float8 as total, max(sums) as sums
+from (
+  select p.host_id, sum(s.surprise - m.mean)::float8 as total, sum((s.surprise - m.mean) ^ 2)::float8 as squares,
+         count(*)::float8 as visits, max(m.mean) as mean, max(h.sibling_sums) as sums
+  from policy p
+  join policy_state s on s.policy_id = p.policy_id
+  join host h on h.host_id = p.host_id
+  cross join lateral (select coalesce(h.sibling_sums[5] / nullif(h.sibling_sums[4], 0), 0) as mean) m
+  where p.pool is not null and p.deleted_at is null and s.surprise is not null
+    and s.last_success_at > coalesce(:now::timestamptz, now()) - make_interval(days => :recent::int)
+  group by p.host_id, opilio_folder(p.url)
+  having count(*) <= :most::int) folders
+group by host_id;
+
+-- name: set_siblings
+-- What was learnt about how changes come together.
+update host h set siblings = i.correlation, sibling_sums = array[i.products, i.pairs, i.squares, i.visits, i.total]
+from unnest(:host_ids::int[], :correlations::float8[], :products::float8[], :pairs::float8[], :squares::float8[], :visits::float8[],
+            :totals::float8[]) i(host_id, correlation, products, pairs, squares, visits, total)
+where h.host_id = i.host_id;

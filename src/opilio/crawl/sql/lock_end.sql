@@ -8,11 +8,13 @@ with input as materialized (
     :datas::jsonb[], :html_hashes::text[], :durations::float8[], :html_bodies::text[], :html_blobs::text[],
     :last_datas::jsonb[], :digests::bytea[], :answers::jsonb[], :event_types::text[], :subjects::text[], :events::jsonb[],
     :pools::text[], :early::timestamptz[], :etags::text[], :last_modifieds::text[], :rate_shapes::float8[], :rate_days::float8[],
-    :daily_hours::bytea[], :intervals::float8[], :prices_used::float8[], :visits::int[], :changes_seen::int[]) as i(
+    :daily_hours::bytea[], :intervals::float8[], :prices_used::float8[], :visits::int[], :changes_seen::int[],
+    :surprises::real[], :gaps::real[], :siblings::boolean[]) as i(
     job_id, policy_id, state, by, reason, error, error_code, next_run_at, failure_count, error_rate,
     result_id, bot_id, price, currency, title, in_stock, data, html_hash, duration, html_body, html_blob,
     last_data, digest, answer, event_type, subject, event,
-    pool, early_at, etag, last_modified, rate_shape, rate_days, daily_hours, interval_days, price_used, visits, changes_seen)),
+    pool, early_at, etag, last_modified, rate_shape, rate_days, daily_hours, interval_days, price_used, visits, changes_seen,
+    surprise, gap_days, siblings)),
 clock as (select coalesce(:now::timestamptz, now()) as at),
 gone as (
   delete from job_active j using input i where j.job_id = i.job_id returning j.*),
@@ -48,13 +50,17 @@ remembered as (
     rate_shape = coalesce(i.rate_shape, s.rate_shape), rate_days = coalesce(i.rate_days, s.rate_days),
     daily_hours = coalesce(i.daily_hours, s.daily_hours), interval_days = coalesce(i.interval_days, s.interval_days),
     price_used = coalesce(i.price_used, s.price_used), visits = s.visits + i.visits,
-    changes_seen = s.changes_seen + i.changes_seen
+    changes_seen = s.changes_seen + i.changes_seen,
+    surprise = coalesce(i.surprise, s.surprise), gap_days = coalesce(i.gap_days, s.gap_days)
   from input i cross join clock where s.policy_id = i.policy_id
   returning s.policy_id, s.enabled, i.next_run_at, i.pool, i.early_at),
 rescheduled as (
   insert into policy_due (policy_id, due_at, pool, early_at)
   select r.policy_id, r.next_run_at, r.pool, r.early_at from remembered r where r.enabled
   on conflict (policy_id) do update set due_at = excluded.due_at, pool = excluded.pool, early_at = excluded.early_at),
+siblings as (  -- looked at by the scheduler
+  insert into sibling_change (host_id, folder)
+  select distinct g.host_id, opilio_folder(i.subject) from input i join gone g on g.job_id = i.job_id where i.siblings),
 told as (
   insert into outbox (type, subject, data, occurred_at)
   select i.event_type, i.subject, i.event, clock.at from input i cross join clock)

@@ -20,6 +20,7 @@ def scheduler_loops(opilio: Opilio) -> list[Loop]:
         Loop("park", often, rounds.park),
         Loop("refit_prices", _MINUTE, rounds.refit_prices),
         Loop("refit_priors", _HOUR, rounds.refit_priors),
+        Loop("sibling_changes", _MINUTE, rounds.sibling_changes),
         Loop("repair", _MINUTE, rounds.alone("repair", rounds.repair)),
         Loop("retention", _HOUR, rounds.alone("retention", rounds.drop_old)),
         Loop("tidy", _HOUR, rounds.alone("tidy", rounds.tidy)),
@@ -54,6 +55,9 @@ class Rounds:
 
     async def refit_priors(self) -> Counts:
         return {"priors_refitted": await self._opilio.budgets.refit_priors()}
+
+    async def sibling_changes(self) -> Counts:
+        return {"brought_forward": await self._opilio.sibling_changes.run_once()}
 
     async def park(self) -> Counts:
         return {"parked": await self._opilio.hosts.park_all()}

@@ -1,9 +1,9 @@
 """The product's rule in a replay: the same functions that decide when a result is submitted."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from random import Random
 
-from opilio.crawl.adaptive import phase, prior, rule
+from opilio.crawl.adaptive import phase, prior, rule, siblings
 from opilio.crawl.adaptive.change_rate import NOTHING, Rate, expected_log, posterior
 from opilio.crawl.adaptive.price import ELASTICITY, Demand, Market, first_price, histogram, refit
 from opilio.crawl.adaptive.prior import Summary
@@ -34,6 +34,7 @@ class Adaptive:
         daily_phase: bool = False,
         limits: Mapping[str, float] | None = None,
         fill_idle: bool = True,
+        together: bool = True,
         seed: int = 0,
     ) -> None:
         self._trace, self._hosts = trace, trace.hosts()
@@ -53,6 +54,7 @@ class Adaptive:
         self._first = first_by_weight(trace)
         self._market = Market(first_price(self._slots, self._demand_at))
         self._next_night = 1.0
+        self._folders = _Folders(trace) if together else None
 
     def _demand_at(self, price: float) -> float:
         return sum(
@@ -69,6 +71,8 @@ class Adaptive:
         if gap is None:
             self._never_visited -= 1
         else:
+            if self._folders:
+                self._folders.seen(page, posterior(self._learnt[page].evidence, own), gap, changed)
             self._learnt[page] = rule.learn(self._learnt[page], own, Visit(now - gap, now, changed))
         price = self._market.of(host)
         terms = Terms(self._trace.weights[page], price, SHORTEST, self._longest)
@@ -79,12 +83,19 @@ class Adaptive:
         planned = price**ELASTICITY / plan.interval
         self._demand[host] += planned - self._plans[page]
         self._plans[page] = planned
+        if self._folders:
+            self._folders.planned(
+                page, now, plan.days, plan.interval, posterior(self._learnt[page].evidence, own)
+            )
         slack = 0.0 if plan.window else 0.1 * plan.days
         return Plan(now + plan.days, now + plan.early, now + plan.days + slack)
 
     def failed(self, page: int, now: float, streak: int) -> Plan:
         due = now + rule.retry_wait(streak, self._intervals[page], self._chance())
         return Plan(due, due, due)
+
+    def hurried(self, now: float) -> Sequence[int]:
+        return self._folders.hurried(now) if self._folders else ()
 
     def refit(self, now: float, period: Period) -> None:
         demand = Demand(
@@ -122,3 +133,62 @@ class Adaptive:
             host: prior.fit(prior.blend(Summary(count, mean / count, mean_log / count), everyone))
             for host, (count, mean, mean_log) in sums.items()
         }
+
+
+class _Folders:
+    """Pages whose changes may come together."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._folder = [siblings.folder(url) for url in trace.urls]
+        self._hosts = trace.hosts()
+        self._pages: dict[str, list[int]] = {}
+        for page, name in enumerate(self._folder):
+            self._pages.setdefault(name, []).append(page)
+        self._known = {
+            name: pages for name, pages in self._pages.items() if 1 < len(pages) <= siblings.MOST_PAGES
+        }
+        self._siblings: dict[int, siblings.Sibling] = {}
+        self._seen: dict[int, tuple[float, float]] = {}
+        self._together = dict.fromkeys(self._hosts, siblings.Together())
+        self._changed: set[str] = set()
+        self._next_night = 1.0
+
+    def seen(self, page: int, rate: Rate, gap: float, changed: bool) -> None:
+        self._seen[page] = (siblings.surprise(rate, gap, changed=changed), gap)
+        if changed and self._folder[page] in self._known:
+            self._changed.add(self._folder[page])
+
+    def planned(self, page: int, now: float, wait: float, interval: float, rate: Rate) -> None:
+        surprise, gap = self._seen.get(page, (None, 0.0))
+        self._siblings[page] = siblings.Sibling(now, now + wait, interval, rate, surprise, gap)
+
+    def hurried(self, now: float) -> list[int]:
+        if now >= self._next_night:
+            self._learn(now)
+            self._next_night += 1.0
+        hurried = []
+        for name in self._changed:
+            pages = [page for page in self._known[name] if page in self._siblings]
+            known = self._together[self._hosts[pages[0]]]
+            found = [self._siblings[page] for page in pages]
+            for index in siblings.hurried(found, known.correlation, known.mean, now):
+                page = pages[index]
+                hurried.append(page)
+                self._siblings[page] = self._siblings[page]._replace(due=now)
+        self._changed.clear()
+        return hurried
+
+    def _learn(self, now: float) -> None:
+        by_host: dict[str, list[list[float]]] = {}
+        for pages in self._known.values():
+            found = [self._siblings[page] for page in pages if page in self._siblings]
+            recent = [
+                page.surprise
+                for page in found
+                if page.surprise is not None and now - page.last < siblings.RECENT
+            ]
+            if recent:
+                by_host.setdefault(self._hosts[pages[0]], []).append(recent)
+        for host, folders in by_host.items():
+            known = self._together[host]
+            self._together[host] = siblings.learn(known, siblings.together(folders, known.mean))

@@ -46,6 +46,10 @@ class _Peer:
     def refit(self, now: float, period: Period) -> None:
         """There is no price to refit."""
 
+    def hurried(self, now: float) -> Sequence[int]:
+        del now
+        return ()
+
 
 class Uniform(_Peer):
     """Every page equally often (Frontera, changedetection.io)."""

@@ -5,7 +5,7 @@ same number of crawls unless it, or a host limit, leaves slots unused. A visit s
 """
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple, Protocol
@@ -50,6 +50,9 @@ class Rule(Protocol):
 
     def refit(self, now: float, period: Period) -> None:
         """Called every hour."""
+
+    def hurried(self, now: float) -> Iterable[int]:
+        """Every hour: pages that should be crawled now, whatever was planned for them."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,7 @@ def replay(
     later = [(plan.earliest, page) for page, plan in enumerate(plans)]
     heapq.heapify(later)
     ready: list[tuple[float, int]] = []
+    waiting = [False] * len(plans)  # due, or held back by a host's limit
     slots = idle = 0
     next_refit = REFIT_DAYS
 
@@ -134,12 +138,18 @@ def replay(
         if now >= next_refit:
             waited = max(0.0, now - plans[ready[0][1]].due) if ready else 0.0
             rule.refit(now, Period(slots, idle, waited))
+            for page in rule.hurried(now):
+                if not waiting[page]:
+                    plans[page] = Plan(now, now, now)
+                    heapq.heappush(later, (now, page))
             slots = idle = 0
             next_refit += REFIT_DAYS
         slots += 1
         while later and later[0][0] <= now:
-            page = heapq.heappop(later)[1]
-            heapq.heappush(ready, (plans[page].deadline, page))
+            earliest, page = heapq.heappop(later)
+            if earliest == plans[page].earliest and not waiting[page]:  # else it was hurried since
+                waiting[page] = True
+                heapq.heappush(ready, (plans[page].deadline, page))
         if hosts:
             for entry in hosts.opened(now):
                 heapq.heappush(ready, entry)
@@ -149,11 +159,14 @@ def replay(
             if hosts is None or hosts.take(candidate, deadline, now):
                 page = candidate
                 break
-        if page < 0 and conditions.fill_idle and later:
-            page = heapq.heappop(later)[1]
+        while page < 0 and conditions.fill_idle and later:
+            earliest, nearest = heapq.heappop(later)
+            if earliest == plans[nearest].earliest and not waiting[nearest]:
+                page = nearest
         if page < 0:
             idle += 1
             continue
+        waiting[page] = False
         if plans[page].due > now:
             idle += 1
         if conditions.failures and random.random() < conditions.failures:

@@ -4,6 +4,7 @@ The server starts once, also under pytest-xdist; the schema is migrated once, in
 copy of it in a few dozen milliseconds.
 """
 
+import asyncio
 import fcntl
 import os
 import shutil
@@ -98,17 +99,51 @@ def server_dir() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+class FreshDatabases:
+    """Copies of the template: the next one is made, and the last one dropped, while a test runs."""
+
+    def __init__(self, connection: asyncpg.Connection) -> None:
+        self._connection = connection
+        self._one_at_a_time = asyncio.Lock()
+        self._dropping: list[asyncio.Task[None]] = []
+        self._next = asyncio.create_task(self._create())
+
+    async def take(self) -> str:
+        name = await self._next
+        self._next = asyncio.create_task(self._create())
+        await asyncio.sleep(0)  # the statement is sent now: a test without await would hold it back
+        return name
+
+    def drop(self, name: str) -> None:
+        self._dropping.append(asyncio.create_task(self._execute(f"drop database {name} with (force)")))
+
+    async def close(self) -> None:
+        await asyncio.gather(self._next, *self._dropping)
+        await self._connection.close()
+
+    async def _create(self) -> str:
+        name = f"test_{uuid4().hex}"
+        await self._execute(f"create database {name} template {TEMPLATE} strategy wal_log")
+        return name
+
+    async def _execute(self, statement: str) -> None:
+        async with self._one_at_a_time:
+            await self._connection.execute(statement)
+
+
+@pytest.fixture(scope="session")
+async def fresh_databases(server_url: str) -> AsyncIterator[FreshDatabases]:
+    databases = FreshDatabases(await asyncpg.connect(server_url))
+    yield databases
+    await databases.close()
+
+
 @pytest.fixture
-async def database_url(server_url: str) -> AsyncIterator[str]:
+async def database_url(server_url: str, fresh_databases: FreshDatabases) -> AsyncIterator[str]:
     """A fresh database with the newest schema."""
-    name = f"test_{uuid4().hex}"
-    connection = await asyncpg.connect(server_url)
-    try:
-        await connection.execute(f"create database {name} template {TEMPLATE} strategy file_copy")
-        yield database_at(server_url, name)
-        await connection.execute(f"drop database {name} with (force)")
-    finally:
-        await connection.close()
+    name = await fresh_databases.take()
+    yield database_at(server_url, name)
+    fresh_databases.drop(name)
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 MOST_AGAIN = 5
+# One more than cores: many tests wait for servers to start, end or notice something.
+WORKERS = max(os.cpu_count() or 1, 2) + 1
 
 
 def failures(report: Path) -> dict[str, str]:
@@ -35,7 +37,7 @@ def main(words: list[str]) -> int:
     # Folders of their own: pytest's shared one is closed to the user that PostgreSQL runs as whenever it starts anew.
     home = Path(tempfile.mkdtemp(prefix="opilio-tests-"))
     home.chmod(0o755)
-    code = pytest(home / "first.xml", home / "first", "-n", "2", "--dist", "loadfile", *words)
+    code = pytest(home / "first.xml", home / "first", "-n", str(WORKERS), "--dist", "loadfile", *words)
     first = failures(home / "first.xml") if code else {}
     if code == 0:
         return 0

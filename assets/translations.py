@@ -19,6 +19,7 @@ KEYWORDS: dict[str, tuple[int, ...] | None] = {
     "NotFound": None,
     "Conflict": None,
     "WhyReason": (2,),
+    "translatable": None,
 }
 METHODS = [("bot/**.py", "ignore"), ("web/templates/**.html", "jinja2"), ("**.py", "python")]
 OPTIONS = {

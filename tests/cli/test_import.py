@@ -25,6 +25,15 @@ def test_csv_each_row_is_answered(opilio_command, tmp_path):
     assert policy["priority"] == 20
 
 
+def test_a_dry_run_answers_every_row_and_changes_nothing(opilio_command, tmp_path):
+    file = tmp_path / "policies.csv"
+    file.write_text("url,priority\nhttps://a.example/1,10\nhttps://a.example/2,101\n")
+    outcome = opilio_command("policies", "import", str(file), "--dry-run")
+    assert outcome.out == "nothing was changed; an import would give: 1 created, 0 updated, 1 rejected\n"
+    assert "row 2: priority: must be at most 100" in outcome.err
+    assert opilio_command("policies", "list", "--json").json["items"] == []
+
+
 def test_a_person_is_told_the_rejected_rows(opilio_command, tmp_path):
     file = tmp_path / "list.txt"
     file.write_text("https://a.example/\n" + "".join(f"ftp://a.example/{n}\n" for n in range(30)))

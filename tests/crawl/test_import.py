@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from opilio.contracts.policies import ImportRow, PolicyInput, PolicyPatch
+from opilio.crawl.import_policies import import_rows, preview_rows, read_csv
 from opilio.crawl.policies import Draft
 from opilio.errors import Conflict, Invalid, NotFound
 from tests.crawl.farm import Farm, FarmMaker
@@ -37,6 +38,24 @@ async def test_every_row_is_answered(farm: Farm) -> None:
     assert "private" in str(rows[1].error)
     assert str(rows[3].error).startswith("labels:")
     assert await farm.value("select priority from policy") == 70
+
+
+async def test_a_preview_answers_as_the_import_would_and_writes_nothing(farm: Farm) -> None:
+    await load(farm, ("https://a.example/1", PolicyPatch(priority=5)))
+    lines = [
+        "url,priority",
+        "https://A.example/1,70",
+        "https://a.example/2,1",
+        "https://a.example/2,2",
+        "https://a.example/3,700",
+        "http://10.0.0.1/,1",
+    ]
+    policies = farm.opilio.policies
+    preview = [row async for rows in preview_rows(policies, read_csv(lines), batch=2) for row in rows]
+    assert [row.status for row in preview] == ["updated", "created", "updated", "rejected", "rejected"]
+    assert await farm.rows("select url, priority from policy") == [("https://a.example/1", 5)]
+    answers = [row async for rows in import_rows(policies, read_csv(lines), batch=2) for row in rows]
+    assert answers == preview
 
 
 async def test_what_a_row_does_not_say_stays(farm: Farm) -> None:

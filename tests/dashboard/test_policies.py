@@ -1,5 +1,6 @@
 """Policies in the browser: create with preview, edit, filter, import, bulk by filter."""
 
+import re
 from pathlib import Path
 
 from playwright.async_api import Page, expect
@@ -80,17 +81,54 @@ async def test_bulk_with_ticked_rows(admin: Page, opilio: Opilio) -> None:
     assert left == {"https://a.example/0", "https://a.example/2"}
 
 
-async def test_import_answers_every_row(admin: Page, opilio: Opilio, tmp_path: Path) -> None:
-    file = tmp_path / "policies.csv"
-    file.write_text("url,priority\nhttps://a.example/1,70\nhttps://a.example/2,700\nftp://a.example/3,5\n")
+async def test_bad_rows_are_previewed_fixed_and_imported(admin: Page, opilio: Opilio, tmp_path: Path) -> None:
+    await add_policy(opilio, "https://a.example/1")
+    file = tmp_path / "products.csv"
+    file.write_text(
+        "Link,Prio,Colour,labels\n"
+        "https://a.example/1,70,red,team=shoes\n"
+        "https://a.example/2,700,blue,team=shoes\n"
+        "ftp://a.example/3,5,,\n"
+    )
     await admin.goto("/policies/import")
     await admin.get_by_label("File (CSV").set_input_files(file)
-    await admin.get_by_role("button", name="Import").click()
+    await expect(admin.get_by_label("Or paste rows")).to_have_value(re.compile("^Link,Prio"))
+    await admin.get_by_role("button", name="Preview").click()
     progress = admin.locator("#import-progress")
-    await expect(progress).to_contain_text("created: 1")
-    await expect(progress).to_contain_text("rejected: 2")
-    await expect(progress.locator("tbody tr").first).to_contain_text("priority")
-    assert (await opilio.insights.policies()).items[0].priority == 70
+    await expect(progress.get_by_role("status")).to_contain_text("to update: 1")
+    await expect(progress.get_by_role("status")).to_contain_text("rejected: 2")
+    await expect(progress.locator("tbody tr").first).to_contain_text("priority: must be at most 100")
+    await expect(progress.get_by_label("Colour")).to_have_value("")
+    assert [policy.priority for policy in (await opilio.insights.policies()).items] == [50]
+
+    text = await admin.get_by_label("Or paste rows").input_value()
+    await admin.get_by_label("Or paste rows").fill(text.replace("700", "80").replace("ftp:", "https:"))
+    await progress.get_by_label("Prio").select_option("max_retries")
+    await progress.get_by_role("button", name="Preview again").click()
+    await expect(progress.get_by_role("status")).to_contain_text("rejected: 0")
+    await expect(progress.get_by_label("Prio")).to_have_value("max_retries")
+    await progress.get_by_role("button", name="Import 3 rows").click()
+    await expect(progress.get_by_role("status")).to_contain_text("created: 2")
+    await expect(progress.get_by_role("status")).to_contain_text("updated: 1")
+    policies = {policy.url[-1]: policy for policy in (await opilio.insights.policies()).items}
+    assert {key: (policy.max_retries, policy.labels) for key, policy in policies.items()} == {
+        "1": (70, {"team": "shoes"}),
+        "2": (80, {"team": "shoes"}),
+        "3": (5, {}),
+    }
+
+
+async def test_a_file_without_a_known_column_asks_for_it(admin: Page, opilio: Opilio) -> None:
+    await admin.goto("/policies/import")
+    await admin.get_by_label("Or paste rows").fill("wo,wie\nhttps://a.example/1,7\n")
+    await admin.get_by_role("button", name="Preview").click()
+    progress = admin.locator("#import-progress")
+    await expect(progress.get_by_role("alert")).to_contain_text("names no column url")
+    await progress.get_by_label("wo").select_option("url")
+    await progress.get_by_role("button", name="Preview again").click()
+    await progress.get_by_role("button", name="Import 1 row").click()
+    await expect(progress.get_by_role("status")).to_contain_text("created: 1")
+    assert [policy.url for policy in (await opilio.insights.policies()).items] == ["https://a.example/1"]
 
 
 async def test_the_page_of_a_policy_draws_its_prices(admin: Page, opilio: Opilio, bot: Bot) -> None:

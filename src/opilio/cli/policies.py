@@ -183,13 +183,16 @@ def import_(
         Path, typer.Argument(help="CSV, JSON lines, a sitemap or a list of URLs; - reads stdin.")
     ],
     kind: Annotated[Source | None, typer.Option("--format", help="By the file's ending without it.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would happen to every row; change nothing.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Creates or updates a policy for each row; shows the result of every row."""
-    answers = run_async(_import(file, kind or _kind(file)))
+    answers = run_async(_import(file, kind or _kind(file), dry_run=dry_run))
     counts = Counter(answer.status for answer in answers)
     totals = {status: counts[status] for status in ("created", "updated", "rejected")}
-    show({**totals, "rows": answers}, json, lambda: _tell(totals, answers))
+    show({**totals, "rows": answers}, json, lambda: _tell(totals, answers, dry_run=dry_run))
     if answers and counts["rejected"] == len(answers):
         raise typer.Exit(1)
 
@@ -208,12 +211,17 @@ def _kind(file: Path) -> Source:
     return known[file.suffix.lower()]
 
 
-async def _import(file: Path, kind: Source) -> "list[ImportRow]":
-    from opilio.crawl.import_policies import import_rows
+async def _import(file: Path, kind: Source, *, dry_run: bool) -> "list[ImportRow]":
+    from opilio.crawl.import_policies import import_rows, preview_rows
 
     with _opened(file) as source, _progress(source) as readable:
         async with open_opilio_for_cli() as opilio:
-            batches = import_rows(opilio.policies, _readings(readable, kind), actor())
+            readings = _readings(readable, kind)
+            batches = (
+                preview_rows(opilio.policies, readings)
+                if dry_run
+                else import_rows(opilio.policies, readings, actor())
+            )
             return [answer async for batch in batches for answer in batch]
 
 
@@ -273,13 +281,14 @@ def _text(source: BinaryIO) -> Iterator[str]:
             ) from None
 
 
-def _tell(totals: dict[str, int], answers: "list[ImportRow]") -> None:
+def _tell(totals: dict[str, int], answers: "list[ImportRow]", *, dry_run: bool) -> None:
     rejected = [answer for answer in answers if answer.status == "rejected"]
     for answer in rejected[:_MOST_TOLD]:
         note(f"row {answer.row}: {answer.error}" + (f" ({answer.url[:80]})" if answer.url else ""))
     if len(rejected) > _MOST_TOLD:
         note(f"… and {len(rejected) - _MOST_TOLD} more; --json tells of every row")
-    print(", ".join(f"{count} {status}" for status, count in totals.items()))
+    text = ", ".join(f"{count} {status}" for status, count in totals.items())
+    print(f"nothing was changed; an import would give: {text}" if dry_run else text)
 
 
 # ── export ───────────────────────────────────────────────────────────────────────────────────────

@@ -20,6 +20,7 @@ from opilio import audit
 from opilio.contracts.policies import ImportRow, PolicyPatch
 from opilio.crawl.policies import Draft
 from opilio.errors import Invalid
+from opilio.validation import plain_words
 
 Reading: TypeAlias = Draft | ImportRow
 
@@ -33,15 +34,13 @@ _BOM = "\ufeff"
 # ── CSV ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def read_csv(lines: Iterable[str]) -> Iterator[Reading]:
-    """A header with the names of the fields, then a policy a row; an empty cell says nothing."""
-    lines = iter(lines)
-    first = next(lines, "").removeprefix(_BOM)
-    table = csv.reader(chain([first], lines), delimiter=_delimiter(first), strict=True)
-    try:
-        header = _header(next(table, []))
-    except csv.Error as error:
-        raise Invalid("header", "cannot be read: %(error)s", error=str(error)) from None
+def read_csv(lines: Iterable[str], columns: Mapping[str, str] | None = None) -> Iterator[Reading]:
+    """A header with the names of the fields, then a policy a row; an empty cell says nothing.
+
+    `columns` says which field a column of the header is, where they differ; an empty name skips the column.
+    """
+    table, cells = _open_table(lines)
+    header = _header([(columns or {}).get(cell, cell) for cell in cells])
     for row, cells in enumerate(_rows(table), 1):
         if isinstance(cells, csv.Error):
             yield _rejected(row, None, f"cannot be read: {cells}")
@@ -49,18 +48,59 @@ def read_csv(lines: Iterable[str]) -> Iterator[Reading]:
             yield _from_cells(row, header, cells)
 
 
+def _open_table(lines: Iterable[str]) -> tuple[Iterator[list[str]], list[str]]:
+    """The rows, and the header's cells."""
+    lines = iter(lines)
+    first = next(lines, "").removeprefix(_BOM)
+    table = csv.reader(chain([first], lines), delimiter=_delimiter(first), strict=True)
+    try:
+        return table, [cell.strip() for cell in next(table, [])]
+    except csv.Error as error:
+        raise Invalid("header", "cannot be read: %(error)s", error=str(error)) from None
+
+
+def suggest_columns(lines: Iterable[str]) -> dict[str, str]:
+    """For each column of a CSV file the field that its name means; empty where nobody knows."""
+    _, header = _open_table(lines)
+    found: dict[str, str] = {}
+    for cell in header:
+        plain = re.sub(r"[^a-z]+", "_", cell.lower()).strip("_")
+        field = plain if plain in FIELDS else _ALIASES.get(plain, "")
+        found[cell] = "" if field in found.values() else field
+    return found
+
+
+# What other programs call the fields of a policy.
+_ALIASES = {
+    "link": "url",
+    "address": "url",
+    "product_url": "url",
+    "page": "url",
+    "website": "url",
+    "interval": "frequency_hours",
+    "hours": "frequency_hours",
+    "every_hours": "frequency_hours",
+    "frequency": "frequency_hours",
+    "prio": "priority",
+    "tags": "labels",
+    "label": "labels",
+    "active": "enabled",
+    "retries": "max_retries",
+    "timeout": "timeout_minutes",
+}
+
+
 def _delimiter(header: str) -> str:
     """Spreadsheets of some countries write semicolons, and what is copied from one has tabs."""
     return max(",;\t", key=header.count)
 
 
-def _header(cells: list[str]) -> list[str]:
-    names = [cell.strip() for cell in cells]
+def _header(names: list[str]) -> list[str]:
     if "url" not in names:
         raise Invalid(
             "header", "names no column url; a policy has the fields %(fields)s", fields=", ".join(FIELDS)
         )
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted({name for name in names if name and names.count(name) > 1})
     if twice:
         raise Invalid("header", "names %(columns)s twice", columns=", ".join(twice))
     return names
@@ -83,9 +123,9 @@ def _rows(table: Iterator[list[str]]) -> Iterator[list[str] | csv.Error]:
 def _from_cells(row: int, header: list[str], cells: list[str]) -> Reading:
     if len(cells) != len(header):
         return _rejected(row, None, f"has {len(cells)} cells; the header names {len(header)} columns")
-    said = {name: cell.strip() for name, cell in zip(header, cells, strict=True) if cell.strip()}
+    said = {name: cell.strip() for name, cell in zip(header, cells, strict=True) if name and cell.strip()}
     url = said.get("url")
-    unknown = [name for name in header if name not in FIELDS]
+    unknown = [name for name in header if name and name not in FIELDS]
     if unknown:
         return _rejected(row, url, _unknown(unknown[0]))
     values: dict[str, Any] = {}
@@ -100,6 +140,16 @@ def _from_cells(row: int, header: list[str], cells: list[str]) -> Reading:
 def _boolean(cell: str) -> bool:
     """Spreadsheets write TRUE and FALSE."""
     return _truth(cell.lower())
+
+
+def _labels(cell: str) -> dict[str, Any]:
+    """A JSON object, or what a person writes: `team=shoes; season=summer`."""
+    if cell.startswith(("{", "[")):
+        return _object(cell)
+    pairs = [pair.partition("=") for pair in re.split(r"[;,\n]", cell) if pair.strip()]
+    if not all(sign and key.strip() for key, sign, _ in pairs):
+        raise ValueError(cell)
+    return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 _truth = msgspec.json.Decoder(bool).decode
@@ -119,7 +169,7 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {
     "crawl_config": _object,
     "rule_set": _object,
     "hot": _boolean,
-    "labels": _object,
+    "labels": _labels,
     "next_run_at": str,
     "schedule": str,
     "min_interval_hours": _number,
@@ -131,6 +181,7 @@ _WANTED = {
         _number: "a number",
         _whole: "a whole number",
         _object: "a JSON object",
+        _labels: "key=value pairs or a JSON object",
     }.get(parse, "text")
     for name, parse in _FROM_TEXT.items()
 }
@@ -292,13 +343,13 @@ _STRANGE = re.compile(r"^Object contains unknown field `(?P<name>.*)`", re.DOTAL
 
 
 def _in_words(error: msgspec.ValidationError) -> str:
-    """`Expected `int` - at `$.priority`` → `priority: expected `int``."""
+    """`Expected `int` <= 100 - at `$.priority`` → `priority: must be at most 100`."""
     text = str(error)
     if strange := _STRANGE.match(text):
         return _unknown(strange["name"])
     found = _AT.match(text)
-    what = found["what"] if found else text
-    what = what[0].lower() + what[1:]
+    template, params = plain_words(found["what"] if found else text)
+    what = template % params if params else template
     return f"{found['field']}: {what}" if found and found["field"] else what
 
 
@@ -310,6 +361,8 @@ class PolicyStore(Protocol):
 
     async def import_drafts(self, drafts: Iterable[Draft], by: str) -> list[ImportRow]: ...
 
+    async def preview_drafts(self, drafts: Iterable[Draft]) -> list[ImportRow]: ...
+
 
 async def import_rows(
     policies: PolicyStore, readings: Iterable[Reading], by: str = audit.SYSTEM, *, batch: int = BATCH
@@ -320,3 +373,19 @@ async def import_rows(
         rejected = [reading for reading in chunk if isinstance(reading, ImportRow)]
         saved = await policies.import_drafts((r for r in chunk if isinstance(r, Draft)), by)
         yield sorted([*rejected, *saved], key=lambda answer: answer.row)
+
+
+async def preview_rows(
+    policies: PolicyStore, readings: Iterable[Reading], *, batch: int = BATCH
+) -> AsyncIterator[list[ImportRow]]:
+    """What an import would answer for every row; nothing is written."""
+    source = iter(readings)
+    seen: set[str | None] = set()
+    while chunk := list(islice(source, batch)):
+        rejected = [reading for reading in chunk if isinstance(reading, ImportRow)]
+        judged = await policies.preview_drafts(r for r in chunk if isinstance(r, Draft))
+        for answer in judged:
+            if answer.status == "created" and answer.url in seen:
+                answer.status = "updated"  # the row before has created it by then
+            seen.add(answer.url)
+        yield sorted([*rejected, *judged], key=lambda answer: answer.row)

@@ -66,20 +66,37 @@ class Policies:
 
     async def import_drafts(self, drafts: Iterable[Draft], by: str = audit.SYSTEM) -> list[ImportRow]:
         """Creates or updates, each row answered. A URL that is in the list twice is created, then updated."""
-        answers: dict[int, ImportRow] = {}
-        good: list[tuple[int, CrawlUrl, PolicyPatch]] = []
-        for draft in drafts:
-            try:
-                good.append((draft.row, normalise(draft.url, self._allow), checked(draft.patch)))
-            except Invalid as error:
-                answers[draft.row] = ImportRow(
-                    row=draft.row, url=draft.url, status="rejected", error=error.message
-                )
+        good, answers = self._check(drafts)
         for group in _without_repeats(good):
             saved = await self._db.transact(partial(self._import, rows=group, by=by))
             for row, url, _ in group:
                 answers[row] = ImportRow(row=row, url=url.url, status=saved[row]["status"])
         return [answers[row] for row in sorted(answers)]
+
+    async def preview_drafts(self, drafts: Iterable[Draft]) -> list[ImportRow]:
+        """What `import_drafts` would answer, without a write; a URL that is in the list twice is created twice."""
+        good, answers = self._check(drafts)
+        urls = list({url.url for _, url, _ in good})
+        known = {row["url"] for row in await self._db.fetch(QUERIES.known_urls, urls=urls)} if urls else set()
+        for row, url, _ in good:
+            status = "updated" if url.url in known else "created"
+            answers[row] = ImportRow(row=row, url=url.url, status=status)
+        return [answers[row] for row in sorted(answers)]
+
+    def _check(
+        self, drafts: Iterable[Draft]
+    ) -> tuple[list[tuple[int, CrawlUrl, PolicyPatch]], dict[int, ImportRow]]:
+        """The rows that can be saved, and the answers to those that cannot."""
+        good: list[tuple[int, CrawlUrl, PolicyPatch]] = []
+        refused: dict[int, ImportRow] = {}
+        for draft in drafts:
+            try:
+                good.append((draft.row, normalise(draft.url, self._allow), checked(draft.patch)))
+            except Invalid as error:
+                refused[draft.row] = ImportRow(
+                    row=draft.row, url=draft.url, status="rejected", error=error.message
+                )
+        return good, refused
 
     async def _import(
         self, session: Session, rows: Sequence[tuple[int, CrawlUrl, PolicyPatch]], by: str

@@ -10,6 +10,7 @@ from litestar import Request, Response
 from opilio.bounded_json import exact_number
 from opilio.contracts.envelope import STATUS_OF
 from opilio.errors import Invalid, Refused
+from opilio.validation import plain_words
 
 T = TypeVar("T")
 AnyRequest = Request[Any, Any, Any]
@@ -76,12 +77,12 @@ def named(error: msgspec.ValidationError) -> Invalid:
     text = str(error)
     where = _PATH.search(text)
     path = where.group(1).lstrip(".") if where else ""
-    message = _PATH.sub("", text).replace("`", "")
     field = _FIELD.search(text)
     if field:
         path = f"{path}.{field.group(1)}" if path else field.group(1)
-        message = "is not a known field" if "unknown" in text else "is required"
-    return Invalid(path or "body", message[0].lower() + message[1:])
+        return Invalid(path, "is not a known field") if "unknown" in text else Invalid(path, "is required")
+    template, params = plain_words(_PATH.sub("", text))
+    return Invalid(path or "body", template, **params)
 
 
 async def read_body(request: AnyRequest, most: int) -> bytes:

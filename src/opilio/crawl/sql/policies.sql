@@ -3,6 +3,10 @@
 insert into host (name) select distinct n from unnest(:names::text[]) n where not exists (select 1 from host h where h.name = n)
 order by 1 on conflict (name) do nothing;
 
+-- name: known_urls
+-- Which of these URLs have a policy.
+select p.url from policy p where p.url = any(:urls::text[]) and p.deleted_at is null;
+
 -- name: save_policies
 -- Creates policies whose URL is new and, where asked, changes the others; null means "not said".
 with input as materialized (

@@ -11,7 +11,14 @@ from msgspec import Meta
 from opilio.contracts.management import HistoryRow, Job, Why
 from opilio.contracts.policies import ImportAnswer, ImportRow, Policy, PolicyInput, PolicyPatch
 from opilio.crawl.export_policies import write_csv, write_jsonl
-from opilio.crawl.import_policies import Reading, import_rows, read_csv, read_jsonl, read_sitemap
+from opilio.crawl.import_policies import (
+    Reading,
+    import_rows,
+    preview_rows,
+    read_csv,
+    read_jsonl,
+    read_sitemap,
+)
 from opilio.errors import Invalid, NotFound, Refused
 from opilio.insights.crawl import CrawlInsights
 from opilio.insights.recrawl import LearntSchedule, Pool
@@ -29,6 +36,10 @@ class PolicyQuery(ListQuery, kw_only=True, forbid_unknown_fields=True):
 
 class HistoryQuery(ListQuery, kw_only=True, forbid_unknown_fields=True):
     field: Annotated[str, Meta(max_length=200)] | None = None
+
+
+class ImportQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    dry_run: Annotated[bool, Meta(description="Answer every row, but change nothing.")] = False
 
 
 class ExportQuery(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -67,6 +78,7 @@ async def list_policies(call: Call) -> Any:
     "/api/v1/policies/import",
     "write",
     "Import policies: every row is answered",
+    query=ImportQuery,
     body=bytes,
     answer=ImportAnswer,
     errors=("unsupported_media_type",),
@@ -77,7 +89,13 @@ async def list_policies(call: Call) -> Any:
 async def import_policies(call: Call) -> Any:
     rows: list[ImportRow] = []
     readings = _readings(call.request.headers.get("content-type", ""), call.body)
-    async for answers in import_rows(call.opilio.policies, readings, call.actor):
+    policies = call.opilio.policies
+    batches = (
+        preview_rows(policies, readings)
+        if call.query.dry_run
+        else import_rows(policies, readings, call.actor)
+    )
+    async for answers in batches:
         rows += answers
     counts = {
         status: sum(row.status == status for row in rows) for status in ("created", "updated", "rejected")

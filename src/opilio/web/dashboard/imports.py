@@ -1,13 +1,23 @@
-"""Import a file of policies: a progress bar while it runs, an answer for every row."""
+"""Import a file of policies: first a preview of every row, then the import, each with a progress bar."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 
 from litestar.datastructures import UploadFile
 from litestar.response import Stream
 
 from opilio.contracts.policies import ImportRow
-from opilio.crawl.import_policies import Reading, import_rows, read_csv, read_jsonl, read_sitemap, read_urls
+from opilio.crawl.import_policies import (
+    FIELDS,
+    Reading,
+    import_rows,
+    preview_rows,
+    read_csv,
+    read_jsonl,
+    read_sitemap,
+    read_urls,
+    suggest_columns,
+)
 from opilio.errors import Invalid, Refused
 from opilio.web.dashboard.live import event
 from opilio.web.dashboard.page import Page, PageRequest, Section
@@ -16,6 +26,7 @@ from opilio.web.dashboard.render import fragment
 IMPORTS = Section()
 _MOST_SHOWN = 500
 _BATCH = 1_000
+_COLUMN = "column:"
 
 
 @IMPORTS.page("/policies/import", need="write", as_data=False)
@@ -25,58 +36,93 @@ async def import_page(request: PageRequest) -> Page:
 
 @IMPORTS.action("/policies/import")
 async def import_file(request: PageRequest) -> Any:
-    """Answers as a stream: each batch moves the bar, the last message carries the rows."""
+    """Answers as a stream: each batch moves the bar, the last message carries the rows.
+
+    The first step only shows what would happen to every row; the second sends the same file again and writes.
+    """
     form = await request.http.form()
     file, pasted = form.get("file"), str(form.get("text") or "")
     data = await file.read() if isinstance(file, UploadFile) and file.filename else pasted.encode()
     name = file.filename if isinstance(file, UploadFile) else ""
-    return Stream(
-        _run(request, name, data), media_type="text/event-stream", headers={"cache-control": "no-store"}
-    )
+    chosen = {key.removeprefix(_COLUMN): str(value) for key, value in form.items() if key.startswith(_COLUMN)}
+    run = _Run(request, name, data, chosen, is_preview=form.get("step") != "import")
+    return Stream(run.messages(), media_type="text/event-stream", headers={"cache-control": "no-store"})
 
 
-async def _run(request: PageRequest, name: str, data: bytes) -> AsyncIterator[str]:
-    counts = {"created": 0, "updated": 0, "rejected": 0}
-    shown: list[ImportRow] = []
-    total = max(1, data.count(b"<loc>") or data.count(b"\n"))
-    try:
-        async for answers in import_rows(
-            request.opilio.policies, readings(name, data), request.actor, batch=_BATCH
-        ):
-            for answer in answers:
-                counts[answer.status] += 1
-            shown += answers
-            # Rows beyond the shown ones succeeded.
-            shown.sort(key=lambda row: (row.status != "rejected", row.row))
-            del shown[_MOST_SHOWN:]
-            yield _message(request, counts, total)
-    except Refused as refusal:
-        yield _message(request, counts, total, fault=request.locale.refusal(refusal), done=True)
-        return
-    yield _message(request, counts, total, rows=shown, done=True)
+class _Run:
+    """One pass over a file: a preview, or the import itself."""
+
+    def __init__(
+        self, request: PageRequest, name: str, data: bytes, chosen: Mapping[str, str], *, is_preview: bool
+    ) -> None:
+        self._request = request
+        self._name, self._data, self._chosen = name, data, chosen
+        self._is_preview = is_preview
+        self._columns: dict[str, str] = {}
+        self._counts = {"created": 0, "updated": 0, "rejected": 0}
+        self._total = max(1, data.count(b"<loc>") or data.count(b"\n"))
+
+    async def messages(self) -> AsyncIterator[str]:
+        shown: list[ImportRow] = []
+        try:
+            async for answers in self._batches():
+                for answer in answers:
+                    self._counts[answer.status] += 1
+                shown += answers
+                # Whatever is left out is what went well.
+                shown.sort(key=lambda row: (row.status != "rejected", row.row))
+                del shown[_MOST_SHOWN:]
+                yield self._message()
+        except Refused as refusal:
+            yield self._message(fault=self._request.locale.refusal(refusal), done=True)
+            return
+        yield self._message(rows=shown, done=True)
+
+    def _batches(self) -> AsyncIterator[list[ImportRow]]:
+        policies, readings = self._request.opilio.policies, self._readings()
+        if self._is_preview:
+            return preview_rows(policies, readings, batch=_BATCH)
+        return import_rows(policies, readings, self._request.actor, batch=_BATCH)
+
+    def _readings(self) -> Iterator[Reading]:
+        kind, content = sniff(self._name, self._data)
+        if kind != "csv":
+            return _READERS[kind](content)
+        self._columns = suggest_columns(content)
+        # A choice of another file says nothing about this one.
+        self._columns |= {key: field for key, field in self._chosen.items() if key in self._columns}
+        return read_csv(content, self._columns)
+
+    def _message(self, **more: Any) -> str:
+        seen = sum(self._counts.values())
+        html = fragment(
+            "parts/import_progress.html",
+            self._request.locale,
+            counts=self._counts,
+            seen=seen,
+            total=max(self._total, seen),
+            is_preview=self._is_preview,
+            columns=self._columns,
+            fields=FIELDS,
+            **{"rows": [], "fault": None, "done": False} | more,
+        )
+        return event("", html)
 
 
-def _message(request: PageRequest, counts: dict[str, int], total: int, **more: Any) -> str:
-    values = {"rows": [], "fault": None, "done": False} | more
-    seen = sum(counts.values())
-    html = fragment(
-        "parts/import_progress.html",
-        request.locale,
-        counts=counts,
-        seen=seen,
-        total=max(total, seen),
-        **values,
-    )
-    return event("", html)
+_READERS: dict[str, Callable[[Any], Iterator[Reading]]] = {
+    "sitemap": read_sitemap,
+    "jsonl": read_jsonl,
+    "urls": read_urls,
+}
 
 
-def readings(name: str, data: bytes) -> Iterator[Reading]:
+def sniff(name: str, data: bytes) -> tuple[str, Any]:
     """By what the file is, not by what it is called; the name decides only where the content does not."""
     head = data[:200].lstrip(b"\xef\xbb\xbf \t\r\n")
     if not head:
         raise Invalid("file", "is empty: choose a file, or paste some lines")
     if head.startswith((b"<", b"\x1f\x8b")):
-        return read_sitemap(data)
+        return "sitemap", data
     try:
         lines = data.decode("utf-8-sig").splitlines(keepends=True)
     except UnicodeDecodeError as error:
@@ -84,7 +130,7 @@ def readings(name: str, data: bytes) -> Iterator[Reading]:
             "file", "is not UTF-8: %(why)s at byte %(at)s", why=error.reason, at=error.start
         ) from None
     if head.startswith(b"{"):
-        return read_jsonl(lines)
+        return "jsonl", lines
     if head.lower().startswith((b"http://", b"https://")) and not name.lower().endswith(".csv"):
-        return read_urls(lines)
-    return read_csv(lines)
+        return "urls", lines
+    return "csv", lines

@@ -135,6 +135,16 @@
   };
   needed();
 
+  // ── a small text file is shown in the form, where its rows can be corrected ────────────────────
+  document.addEventListener("change", async (event) => {
+    const input = event.target, file = input.matches("[data-file-into]") && input.files[0];
+    if (!file || file.size > 300000 || /\.(xml|gz)$/i.test(file.name)) return;
+    try {
+      $(input.dataset.fileInto).value = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+      input.value = "";
+    } catch { /* not UTF-8: the server says so */ }
+  });
+
   // ── ticked rows ───────────────────────────────────────────────────────────────────────────────
   const ticked = () => {
     const rows = $$("input[data-row]:checked"), states = new Set(rows.map((row) => row.dataset.state));

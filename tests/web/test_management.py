@@ -111,12 +111,14 @@ SITEMAP = """<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas
     ("kind", "body"), [("text/csv", CSV), ("application/x-ndjson", JSONL), ("application/xml", SITEMAP)]
 )
 async def test_import_answers_every_row(site, kind, body) -> None:
-    async def imported() -> Any:
+    async def imported(query: str = "") -> Any:
         return await site.writer.ok(
-            "POST", f"{POLICIES}/import", content=body, headers={"content-type": kind}
+            "POST", f"{POLICIES}/import{query}", content=body, headers={"content-type": kind}
         )
 
+    dry = await imported("?dry_run=true")
     first, second = await imported(), await imported()
+    assert dry == first
     assert (first["created"], first["updated"], first["rejected"]) == (2, 0, 1)
     assert (second["created"], second["updated"], second["rejected"]) == (0, 2, 1)
     assert [(row["row"], row["status"]) for row in first["rows"]] == [

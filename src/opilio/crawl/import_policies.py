@@ -39,8 +39,8 @@ def read_csv(lines: Iterable[str], columns: Mapping[str, str] | None = None) -> 
 
     `columns` says which field a column of the header is, where they differ; an empty name skips the column.
     """
-    table, cells = _open_table(lines)
-    header = _header([(columns or {}).get(cell, cell) for cell in cells])
+    table, names = _open_table(lines)
+    header = _header([(columns or {}).get(name, name) for name in names])
     for row, cells in enumerate(_rows(table), 1):
         if isinstance(cells, csv.Error):
             yield _rejected(row, None, f"cannot be read: {cells}")

@@ -40,3 +40,24 @@ async def test_a_project_known_only_from_batches_is_answered(opilio, opilio_proc
     assert [line.split(",")[0] for line in text.splitlines()] == ["id", "1", "2"]
     unknown = await asyncio.to_thread(opilio_process, "analytics", "summary", "nobody", **env)
     assert (unknown.code, "there is no project nobody" in unknown.err) == (1, True)
+
+
+async def test_failed_posts_are_listed_and_crawled_again(opilio, opilio_process, settings, tmp_path):
+    buckets = Buckets("memory://")
+    await buckets.put("r", "1.json", body(post("1"), failed("2", "TIMEOUT"), failed("3", "CONTENT_REMOVED")))
+    await BatchProcessor(BatchStore(opilio.database), buckets).process(event("r/1.json"))
+    env = {"OPILIO_DATABASE_URL": settings.database_url, "OPILIO_DATA_DIR": str(tmp_path)}
+
+    async def run(*words):
+        return await asyncio.to_thread(opilio_process, "analytics", *words, **env)
+
+    assert {row["error_code"] for row in (await run("errors", "proj_xyz", "--json")).json} == {
+        "TIMEOUT", "CONTENT_REMOVED",
+    }  # fmt: skip
+    listed = (await run("errors", "proj_xyz", "--retryable")).out
+    assert "TIMEOUT" in listed
+    assert "CONTENT_REMOVED" not in listed
+    assert "tiktok: 1 posts sent out again as proj_xyz-retry-" in (await run("retry", "proj_xyz")).out
+    assert "no posts to crawl again" in (await run("retry", "proj_xyz")).out
+    unknown = await run("retry", "nobody")
+    assert (unknown.code, "there is no project nobody" in unknown.err) == (1, True)

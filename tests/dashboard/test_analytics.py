@@ -68,6 +68,28 @@ async def test_errors_by_code_lead_to_single_ones(admin: Page, opilio: Opilio) -
     await expect(admin.locator("#errors .list-group-item").first).to_contain_text(code)
 
 
+async def test_failed_posts_are_crawled_again_at_the_press_of_a_button(admin: Page, opilio: Opilio) -> None:
+    await fill_projects(opilio)
+    missing = sum(row.posts for row in await opilio.analytics.errors("tea", retryable=True))
+    before, state = await opilio.analytics.summary("tea"), await opilio.projects.state("tea")
+    assert missing > 0
+    await admin.goto("/analytics/tea")
+    await admin.locator("#errors").get_by_role("button", name="Crawl again").click()
+    await admin.locator("dialog[open]").get_by_role("button", name="Crawl again").click()
+    await expect(admin.get_by_role("alert")).to_contain_text(f"{missing} post")
+    async with listening(opilio), asyncio.timeout(30):
+        while await opilio.analytics.errors("tea", retryable=True):
+            await asyncio.sleep(0.1)
+    after = await opilio.analytics.summary("tea")
+    assert (after.posts, after.errors) == (before.posts, before.errors - missing)
+    voices_before, voices_after = (sum(v.posts for v in found.share_of_voice) for found in (before, after))
+    assert voices_after - voices_before == missing  # each under the keyword that had found it
+    assert all(voice.role != "other" for voice in after.share_of_voice)
+    assert await opilio.projects.state("tea") == state  # the counters of a project that is done are final
+    await admin.reload()
+    await expect(admin.locator("#errors").get_by_role("button", name="Crawl again")).to_have_count(0)
+
+
 async def test_texts_of_strangers_stay_texts(admin: Page, opilio: Opilio) -> None:
     await opilio.projects.create(
         ProjectInput(

@@ -39,8 +39,9 @@ async def test_every_answer_is_what_openapi_says(site, posts, endpoint):
     """With rows in place: a struct that forgets a column, or calls it something else, does not pass."""
     path = endpoint.path.replace("{project_id:str}", "proj_xyz")
     params = {"platform": "tiktok", "id": "1"} if path.endswith("/comments") else {}
-    data = await site.reader.ok("GET", path, params=params)
-    described = document()["paths"][endpoint.path.replace(":str", "")]["get"]["responses"]["200"]
+    data = await site.writer.ok(endpoint.method, path, params=params)
+    described = document()["paths"][endpoint.path.replace(":str", "")]
+    described = described[endpoint.method.lower()]["responses"]["200"]
     schema = described["content"]["application/json"]["schema"]
     jsonschema_rs.validate(schema | {"components": document()["components"]}, {"success": True, "data": data})
     assert data.get("items", data), path
@@ -71,3 +72,17 @@ async def test_the_format_is_stronger_than_the_header(site, posts):
     assert answer.headers["content-type"].startswith("text/csv")
     await site.reader.refused("validation_error", 400, "GET", f"{PATH}/export?format=xlsx")
     await site.nobody.refused("unauthorized", 401, "GET", f"{PATH}/export")
+
+
+async def test_retryable_errors_are_offered_and_sent_out_again(site, posts):
+    all_of_them = await site.reader.ok("GET", f"{PATH}/errors")
+    assert [row["error_code"] for row in all_of_them["items"]] == ["TIMEOUT"]
+    assert (await site.reader.ok("GET", f"{PATH}/errors?retryable=true"))["items"] == all_of_them["items"]
+    items = (await site.reader.ok("GET", f"{PATH}/errors/items?retryable=true"))["items"]
+    assert [item["content_id"] for item in items] == ["3"]
+    await site.reader.refused("forbidden", 403, "POST", f"{PATH}/errors/retry")
+    sent = await site.writer.ok("POST", f"{PATH}/errors/retry")
+    assert (sent["posts"], sent["tasks"]) == (1, [{"platform": "tiktok", "posts": 1}])
+    assert sent["job_id"].startswith("proj_xyz-retry-")
+    assert (await site.writer.ok("POST", f"{PATH}/errors/retry"))["posts"] == 0
+    await site.writer.refused("not_found", 404, "POST", "/api/v1/analytics/nobody/errors/retry")

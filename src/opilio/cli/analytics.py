@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from opilio.cli.context import open_opilio_for_cli, run_async
+from opilio.cli.context import actor, open_opilio_for_cli, run_async
 from opilio.cli.option_types import Since, Until
-from opilio.cli.output import Json, note, print_fields, show
+from opilio.cli.output import Json, note, print_fields, print_table, show
 
 if TYPE_CHECKING:
     from opilio.contracts.analytics import AnalyticsSummary
+    from opilio.contracts.projects import RetriedErrors
 
 app = typer.Typer(no_args_is_help=True, help="What posts say.")
 _TOGETHER = 256
@@ -46,6 +47,50 @@ async def _check_project(opilio: Any, project_id: str) -> None:
     """Refuses an unknown project; a project with batches only counts as known."""
     if not await opilio.analytics.knows(project_id):
         await opilio.project_insights.project(project_id)
+
+
+@app.command()
+def errors(
+    project_id: str,
+    retryable: Annotated[
+        bool, typer.Option("--retryable", help="Only errors that may pass, of posts that are still missing.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Lists why posts of a project could not be crawled, by category and code."""
+
+    async def work() -> list[Any]:
+        async with open_opilio_for_cli() as opilio:
+            await _check_project(opilio, project_id)
+            return list(await opilio.analytics.errors(project_id, retryable=retryable))
+
+    found = run_async(work())
+    rows = [(e.error_category, e.error_code, e.errors, e.posts, e.last_at) for e in found]
+    columns = ("category", "code", "errors", "posts", "last")
+    show(found, json, lambda: print_table(columns, rows, "no errors"))
+
+
+@app.command()
+def retry(project_id: str, json: Json = False) -> None:
+    """Crawls failed posts of a project again, where that may help."""
+
+    async def work() -> "RetriedErrors":
+        async with open_opilio_for_cli() as opilio:
+            return await opilio.projects.retry_errors(project_id, by=actor())
+
+    sent = run_async(work())
+    show(sent, json, lambda: _print_retried(sent))
+
+
+def _print_retried(sent: "RetriedErrors") -> None:
+    for task in sent.tasks:
+        print(f"{task.platform}: {task.posts} posts sent out again as {sent.job_id}")
+    if not sent.tasks:
+        print("no posts to crawl again")
+    if sent.without_link:
+        note(f"{sent.without_link} posts have no link and cannot be crawled again")
+    if sent.more:
+        note("there are more: run the command again")
 
 
 class FileFormat(StrEnum):

@@ -16,11 +16,12 @@ from opilio.collector import metrics
 from opilio.collector.config import Config
 from opilio.collector.plan import Plan, plan_project, plan_request
 from opilio.collector.result import digest
+from opilio.collector.retry_items import find_posts, plan_retry, retried, retry_job_id
 from opilio.collector.sql import queries as sql
 from opilio.collector.state.protocol import StateStore, VersionedState
 from opilio.collector.unavailable import RETRY_AFTER, UNAVAILABLE
 from opilio.contracts.collector import CrawlRequest, CrawlTask
-from opilio.contracts.projects import ProjectCreated, ProjectInput
+from opilio.contracts.projects import ProjectCreated, ProjectInput, RetriedErrors
 from opilio.errors import Conflict, Refused
 from opilio.ids import uuid7
 
@@ -146,6 +147,22 @@ class Dispatch:
         tasks = plan_request(request, self._config, datetime.now(UTC))
         trace = trace_id or uuid4().hex
         return await self._db.transact(lambda session: _insert_tasks(session, tasks, None, trace))
+
+    async def retry_errors(self, project_id: str, *, by: str) -> RetriedErrors:
+        """Sends the posts of a project that could not be crawled out again, where that may help."""
+        now = datetime.now(UTC)
+        job_id = retry_job_id(project_id, now)
+
+        async def record(session: Session) -> RetriedErrors:
+            posts, without_link, more = await find_posts(session, project_id, self._config)
+            tasks = plan_retry(posts, job_id, self._config, now)
+            if tasks:
+                await _insert_tasks(session, tasks, None, uuid4().hex)
+                detail = {"job_id": job_id, "posts": len(posts)}
+                await audit.record(session, by, "project.retry_errors", project_id, detail)
+            return retried(project_id, job_id, tasks, without_link=without_link, more=more)
+
+        return await self._db.transact(record)
 
 
 async def _insert_tasks(

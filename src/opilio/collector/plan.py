@@ -58,8 +58,10 @@ def plan_project(project: ProjectInput, project_id: str, config: Config, now: da
     return Plan(project_id, project, platforms, limit, tasks)
 
 
-def plan_request(request: CrawlRequest, config: Config, now: datetime) -> list[CrawlTask]:
-    """The tasks of a CrawlRequest: one for every platform."""
+def plan_request(
+    request: CrawlRequest, config: Config, now: datetime, *, platforms: Iterable[str] | None = None
+) -> list[CrawlTask]:
+    """The tasks of a CrawlRequest: one for every platform, or for those given."""
     keywords = _requested_keywords(request.payload)
     limit = request.payload.get("limit", config.limit_per_keyword)
     if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= 100_000:
@@ -74,7 +76,7 @@ def plan_request(request: CrawlRequest, config: Config, now: datetime) -> list[C
             attempt=request.attempt,
             max_attempts=request.max_attempts or config.max_attempts,
         )
-        for platform in config.platforms
+        for platform in (config.platforms if platforms is None else platforms)
     ]
 
 

@@ -9,7 +9,7 @@ from opilio.collector.reconcile import Reconcile
 from opilio.collector.stalled_analysis import close_project, missing_analysis
 from opilio.collector.state.protocol import StateStore, VersionedState
 from opilio.contracts.collector import CrawlRequest
-from opilio.contracts.projects import Difference, MissingAnalysis, ProjectInput, ProjectState
+from opilio.contracts.projects import Difference, MissingAnalysis, ProjectInput, ProjectState, RetriedErrors
 from opilio.errors import NotFound
 
 
@@ -64,6 +64,10 @@ class Projects:
         await self._dispatch.request(request)
         await audit.record(self._db, by, "project.dry_run", job_id, {"keywords": keywords, "limit": limit})
         return job_id
+
+    async def retry_errors(self, project_id: str, *, by: str) -> RetriedErrors:
+        """Sends failed posts out again, where that may help; those that are on their way are left out."""
+        return await self._dispatch.retry_errors(project_id, by=by)
 
     async def close(self) -> None:
         await self._state.close()

@@ -16,6 +16,7 @@ from opilio.adapters.postgres import Database, Row, Session
 from opilio.collector.batches import Batch, choose_counted, place, task_of_batch
 from opilio.collector.config import Config
 from opilio.collector.result import Analysis, Result
+from opilio.collector.retry_items import is_retry
 from opilio.collector.sql import queries as sql
 from opilio.collector.state.postgres import versioned
 from opilio.collector.state.protocol import VersionedState
@@ -175,6 +176,8 @@ class _Recording:
             self._tasks |= await lock_tasks(self._session, missing)
 
     def _place(self, analysis: Analysis) -> str | None:
+        if is_retry(analysis.project_id, task_of_batch(analysis.job_id)):
+            return "retried"  # its posts are stored; the project counted them as errors before
         project = self._projects.get(analysis.project_id)
         if project is None:
             return None

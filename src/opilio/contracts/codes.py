@@ -57,5 +57,8 @@ def category_of(code: str | None) -> Category:
     return _CATEGORY_OF.get(code or "", Category.GENERIC)
 
 
+FINAL_CODES = frozenset(code for category in _FINAL for code in CODES[category])
+
+
 def worth_retrying(code: str | None) -> bool:
     return category_of(code) not in _FINAL

@@ -168,6 +168,24 @@ class ClosedProject(msgspec.Struct, kw_only=True):
     analyze_errors_added: int
 
 
+class RetryTask(msgspec.Struct, kw_only=True):
+    """The posts of one platform that are crawled again."""
+
+    platform: str
+    posts: int
+
+
+class RetriedErrors(msgspec.Struct, kw_only=True):
+    """Failed posts of a project that were sent out again; `job_id` is null when there were none."""
+
+    project_id: str
+    job_id: str | None
+    posts: int
+    without_link: int  # failed posts whose crawler gave no permalink: they cannot be crawled by link
+    more: bool  # one call sends a thousand posts at most
+    tasks: list[RetryTask]
+
+
 class DryRunInput(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A search without a project, to see what keywords find."""
 

@@ -24,6 +24,7 @@ from opilio.contracts.analytics import (
     TrendPoint,
     Voice,
 )
+from opilio.contracts.codes import FINAL_CODES
 from opilio.errors import Invalid
 from opilio.pages import Page, page_of, read_number, read_text, refuse_cursor, write_cursor
 
@@ -31,6 +32,7 @@ _Q = load_queries("opilio.insights")
 BUCKETS = ("hour", "day", "week", "month")
 ORDERS = ("time", "impact")
 S = TypeVar("S", bound=msgspec.Struct)
+_FINAL_CODES = sorted(FINAL_CODES)
 _ASPECT_FIGURES = ("posts", "negative", "neutral", "positive")
 
 
@@ -199,10 +201,17 @@ class AnalyticsInsights:
         rows = await self._ask(_Q.analytics_keywords, project_id=project_id, most=limit, **wanted.params)
         return _typed(rows, KeywordFigures)
 
-    async def errors(self, project_id: str, wanted: PostFilter = _ALL) -> list[ErrorFigures]:
-        """Errors by category and code."""
+    async def errors(
+        self, project_id: str, wanted: PostFilter = _ALL, *, retryable: bool = False
+    ) -> list[ErrorFigures]:
+        """Errors by category and code; `retryable` ones may pass, and their posts are still missing."""
         rows = await self._ask(
-            _Q.analytics_errors, project_id=project_id, since=wanted.since, until=wanted.until
+            _Q.analytics_errors,
+            project_id=project_id,
+            since=wanted.since,
+            until=wanted.until,
+            retryable=retryable,
+            final_codes=_FINAL_CODES,
         )
         return _typed(rows, ErrorFigures)
 
@@ -212,6 +221,7 @@ class AnalyticsInsights:
         wanted: PostFilter = _ALL,
         *,
         code: str | None = None,
+        retryable: bool = False,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[Any]:
@@ -222,6 +232,8 @@ class AnalyticsInsights:
             since=wanted.since,
             until=wanted.until,
             code=code,
+            retryable=retryable,
+            final_codes=_FINAL_CODES,
             before=read_number(cursor),
             most=limit + 1,
         )

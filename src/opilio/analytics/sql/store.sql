@@ -150,7 +150,11 @@ from jsonb_to_recordset(:posts) as p(
 join post_identity i on (i.project, i.platform, i.content_id) = (coalesce(p.project_id, ''), p.platform, p.id)
 on conflict (post_key, stored_at) do update set
   job_id = excluded.job_id, batch_index = excluded.batch_index, task_type = excluded.task_type,
-  keyword_source = excluded.keyword_source, keyword_role = excluded.keyword_role, brand_name = excluded.brand_name,
+  -- A post that is crawled again by its link has no keyword: it keeps the one that found it.
+  keyword_source = coalesce(excluded.keyword_source, kept.keyword_source),
+  keyword_role = case when excluded.keyword_source is null then coalesce(excluded.keyword_role, kept.keyword_role)
+                      else excluded.keyword_role end,
+  brand_name = coalesce(excluded.brand_name, kept.brand_name),
   crawled_at = excluded.crawled_at, pipeline_version = excluded.pipeline_version,
   published_at = coalesce(excluded.published_at, kept.published_at),
   permalink = coalesce(excluded.permalink, kept.permalink),

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,13 +55,17 @@ class SimulatedCrawler(Crawler):
         if draw < faults.fails_finally + faults.fails_once and task.attempt == 1:
             raise CrawlFailed(chance.choice(_RETRYABLE), "the platform is busy, try again later")
         pause = faults.seconds_per_post * (10 if chance.random() < faults.slow else 1)
-        keyword = task.keywords[0] if task.keywords else ""
-        for number, yielded in enumerate(self._platform.search(keyword, task.limit)):
+        for number, yielded in enumerate(self._posts(task)):
             if pause:
                 await asyncio.sleep(pause)
             if halfway and number > task.limit // 2:
                 raise CrawlFailed("CRAWL_PARTIAL", "the session ended in the middle")
             yield yielded
+
+    def _posts(self, task: CrawlTask) -> Iterator[Yielded]:
+        if task.task_type == "crawl_links":
+            return self._platform.fetch(task.payload.get("content_ids", []))
+        return self._platform.search(task.keywords[0] if task.keywords else "", task.limit)
 
     async def handle(self, message: Message) -> Verdict:
         if self._crashes(message):

@@ -1,7 +1,7 @@
 """The posts of a simulated platform; equal seed, platform and keyword give equal posts."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -46,6 +46,11 @@ class Platform:
                 yield Skipped(id=id_)
             else:
                 yield self._item(chance, id_, keyword)
+
+    def fetch(self, content_ids: Iterable[str]) -> Iterator[Yielded]:
+        """Posts by their ids: what failed in a search can be fetched now."""
+        for id_ in content_ids:
+            yield self._item(random.Random(f"{self.seed}/{self.name}/{id_}"), id_, "")
 
     def _total(self, chance: random.Random) -> int:
         if chance.random() < _LIMITED:

@@ -114,12 +114,16 @@ where p.project_id = :project_id and p.intent is not null and p.at >= coalesce(:
 group by 1 order by 2 desc, 1 limit :most::int;
 
 -- name: analytics_errors
--- What went wrong while crawling, by category and code.
+-- What went wrong while crawling, by category and code; the retryable ones are those of posts that are still missing.
 select error_category, error_code, count(*) as errors, count(distinct content_id) as posts,
        min(created_at) as first_at, max(created_at) as last_at
 from crawl_errors
 where project_id = :project_id and created_at >= coalesce(:since, '-infinity'::timestamptz)
   and created_at < coalesce(:until, 'infinity'::timestamptz)
+  and (not :retryable or (error_code <> all(:final_codes::text[]) and exists (
+    select from post_identity i join post_analytics p using (post_key, stored_at)
+    where (i.project, i.platform, i.content_id) = (crawl_errors.project_id, crawl_errors.platform, crawl_errors.content_id)
+      and p.fetch_status = 'error')))
 group by 1, 2 order by 3 desc, 2;
 
 -- name: analytics_error_list
@@ -130,6 +134,10 @@ where project_id = :project_id and created_at >= coalesce(:since, '-infinity'::t
   and created_at < coalesce(:until, 'infinity'::timestamptz)
   and (:code::text is null or error_code = :code::text)
   and (:before::bigint is null or id < :before::bigint)
+  and (not :retryable or (error_code <> all(:final_codes::text[]) and exists (
+    select from post_identity i join post_analytics p using (post_key, stored_at)
+    where (i.project, i.platform, i.content_id) = (crawl_errors.project_id, crawl_errors.platform, crawl_errors.content_id)
+      and p.fetch_status = 'error')))
 order by id desc limit :most::int;
 
 -- name: analytics_share_of_voice

@@ -22,6 +22,7 @@ from opilio.contracts.analytics import (
     TrendPoint,
     Voice,
 )
+from opilio.contracts.projects import RetriedErrors
 from opilio.insights.analytics import PostFilter
 from opilio.insights.export import CSV, FORMATS, PARQUET
 from opilio.pages import Page
@@ -75,8 +76,13 @@ class CommentQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=500)] = 100
 
 
+class ErrorQuery(PostsQuery, kw_only=True, forbid_unknown_fields=True):
+    retryable: bool = False
+
+
 class ErrorListQuery(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     code: Word | None = None
+    retryable: bool = False
     since: Moment | None = None
     until: Moment | None = None
     limit: Annotated[int, Meta(ge=1, le=500)] = 50
@@ -129,9 +135,24 @@ async def analytics_share_of_voice(call: Call) -> Any:
     return _whole(await call.opilio.analytics.share_of_voice(call.text("project_id"), call.query.wanted))
 
 
-@_get("errors", "Errors by category and code", query=PostsQuery, answer=list[ErrorFigures])
+@_get("errors", "Errors by category and code", query=ErrorQuery, answer=list[ErrorFigures])
 async def analytics_errors(call: Call) -> Any:
-    return _whole(await call.opilio.analytics.errors(call.text("project_id"), call.query.wanted))
+    q: ErrorQuery = call.query
+    found = await call.opilio.analytics.errors(call.text("project_id"), q.wanted, retryable=q.retryable)
+    return _whole(found)
+
+
+@ANALYTICS.add(
+    "POST",
+    f"{_PATH}/errors/retry",
+    "write",
+    "Crawl failed posts again where that may help: a crawl_links request for each platform",
+    answer=RetriedErrors,
+    errors=("not_found",),
+    tag="analytics",
+)
+async def retry_errors(call: Call) -> Any:
+    return await call.opilio.projects.retry_errors(call.text("project_id"), by=call.actor)
 
 
 @_get("errors/items", "Single errors, newest first", query=ErrorListQuery, answer=list[CrawlError])
@@ -139,7 +160,7 @@ async def analytics_error_items(call: Call) -> Any:
     q: ErrorListQuery = call.query
     wanted = PostFilter(since=q.since, until=q.until)
     return await call.opilio.analytics.error_list(
-        call.text("project_id"), wanted, code=q.code, limit=q.limit, cursor=q.cursor
+        call.text("project_id"), wanted, code=q.code, retryable=q.retryable, limit=q.limit, cursor=q.cursor
     )
 
 

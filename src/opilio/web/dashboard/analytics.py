@@ -17,7 +17,7 @@ from opilio.insights.analytics import BUCKETS, ORDERS, PostFilter
 from opilio.web.api.analytics import PostsQuery
 from opilio.web.codec import named
 from opilio.web.dashboard.forms import with_query
-from opilio.web.dashboard.page import Page, PageRequest, Section
+from opilio.web.dashboard.page import Page, PageRequest, Section, redirect
 from opilio.web.dashboard.projects import flat
 
 ANALYTICS = Section()
@@ -75,6 +75,7 @@ async def one_project(request: PageRequest) -> Page:
         "next_cursor": posts.next_cursor,
         "order": order,
         "errors": errors,
+        "retryable": bool(errors) and bool(await analytics.errors(asked.project_id, retryable=True)),
         "single": await _single_errors(request, asked),
         "alerts": await _alerts(request, asked.project_id),
         "platforms": project.platforms if project else request.opilio.settings.platforms,
@@ -138,6 +139,16 @@ async def trends(request: PageRequest) -> Page:
         lambda: request.opilio.analytics.trends(asked.project_id, asked.wanted, bucket=bucket),
     )
     return Page(None, "", rows=_flat(rows))
+
+
+@ANALYTICS.action("/analytics/{id:str}/retry")
+async def retry_errors(request: PageRequest) -> Any:
+    project_id = request.name()
+    sent = await request.opilio.projects.retry_errors(project_id, by=request.actor)
+    message = request.locale.ngettext(
+        "%(n)s post is crawled again.", "%(n)s posts are crawled again.", sent.posts
+    )
+    return redirect(f"/analytics/{project_id}#errors", message)
 
 
 # ── what the address asks for ────────────────────────────────────────────────────────────────────

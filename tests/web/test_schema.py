@@ -68,3 +68,10 @@ async def test_the_document_is_served(site) -> None:
     assert (await site.nobody.call("GET", "/schema")).json() == served
     page = await site.nobody.call("GET", "/schema", headers={"accept": "text/html"})
     assert "swagger-ui" in page.text
+
+
+def test_fields_that_may_be_left_out_are_not_required() -> None:
+    schemas = document()["components"]["schemas"]
+    assert {"completed_at", "updated_at"}.isdisjoint(schemas["Progress"]["required"])
+    assert {"stalled_at", "waiting_for"}.isdisjoint(schemas["Project"]["required"])
+    assert "finished_at" in schemas["Project"]["required"]  # null is sent

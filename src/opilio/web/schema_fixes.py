@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from msgspec import inspect
+from msgspec import NODEFAULT, inspect
 
 
 def complete(components: dict[str, Any], answers: list[Any], bodies: list[Any]) -> dict[str, Any]:
@@ -17,9 +17,14 @@ def complete(components: dict[str, Any], answers: list[Any], bodies: list[Any]) 
             _mark(schema["properties"][field.encode_name], field.type)
         always = not struct.cls.__struct_config__.omit_defaults
         if always and struct.cls.__name__ not in received:
-            schema["required"] = list(schema["properties"])
+            schema["required"] = [field.encode_name for field in struct.fields if not _may_be_unset(field)]
     completed: dict[str, Any] = _simplified(components)
     return completed
+
+
+def _may_be_unset(field: inspect.Field) -> bool:
+    """Fields with the default UNSET are left out; msgspec tells no default for them."""
+    return not field.required and field.default is NODEFAULT and field.default_factory is NODEFAULT
 
 
 def _structs(types: list[Any]) -> list[inspect.StructType]:

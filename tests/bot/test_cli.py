@@ -83,7 +83,7 @@ async def test_a_wrong_token_is_one_line_and_exit_1(plane):
     async with plane.serving() as server:
         code, out, err = await ended(await start("--server", server, "--token", "wrong"))
     assert (code, out) == (1, "")
-    assert err == "opilio bot run: unauthorized: the token is missing, wrong or revoked\n"
+    assert err == "opilio bot run: unauthorized: the token or API key is unknown or was revoked\n"
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
+from opilio import errors
 from opilio.bot import Bot, Job, Misconfigured, NotAllowed, Refused, Result
-from opilio.bot.testing.fake_jobs import refusal
 from opilio.net import loopback_server
 from opilio.net.loopback_server import Reply
 
@@ -17,7 +17,7 @@ async def test_a_result_refused_within_its_batch_is_handed_in_as_a_failure(plane
 
     def picky(bot_id, outcome):
         if outcome.success:
-            raise refusal("validation_error", "title: is not nice")
+            raise errors.Refused("validation_error", "title: is not nice")
         return accept(bot_id, outcome)
 
     monkeypatch.setattr(plane._table, "submit", picky)
@@ -34,7 +34,7 @@ async def test_a_page_too_large_for_the_server_goes_without_its_html(plane, make
 
     @bot.handler()
     async def crawl(job: Job) -> Result:
-        return Result(price=1, currency="EUR", raw_html="x" * 11_000_000)
+        return Result(price=1, currency="EUR", raw_html="x" * 68_000_000)
 
     await bot.serve(until_idle=True)
     assert plane.job(job_id).status == "done"

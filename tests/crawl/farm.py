@@ -14,10 +14,11 @@ from opilio.adapters.postgres import Database
 from opilio.clock import FixedClock
 from opilio.contracts.bot_api import Outcome, PullAnswer, PulledJob
 from opilio.contracts.policies import PolicyInput, PolicyPatch
-from opilio.crawl.claims import Claim, Reply
+from opilio.crawl.claims import Reply
 from opilio.crawl.policies import Draft
 from opilio.crawl.pull import Pull
 from opilio.crawl.submission import Submission, parse
+from opilio.lock_rules import Claim
 from opilio.runtime.bootstrap import Opilio
 
 AUDIT = (Path(__file__).parent / "audit.sql").read_text()

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opilio.crawl.claims import Accepted, Claim, ClaimStatus, JobLock, Late, PastLock, Repeated, check
 from opilio.crawl.job import State
 from opilio.errors import Refused
+from opilio.lock_rules import Accepted, Claim, ClaimStatus, JobLock, Late, PastLock, Repeated, check
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 JOB, OLD, NEW = uuid4(), uuid4(), uuid4()

@@ -15,13 +15,14 @@ from opilio.adapters.postgres.unavailable import TRY_AGAIN, does_not_answer
 from opilio.coalesce import Coalescer, QueueFullError
 from opilio.contracts.bot_api import PullAnswer
 from opilio.crawl.bot_activity import BotActivity
-from opilio.crawl.claims import Claim, Reply
+from opilio.crawl.claims import Reply
 from opilio.crawl.heartbeat import Heartbeats
 from opilio.crawl.job import State
 from opilio.crawl.pull import SHORTEST_WAIT, Pull, Puller
 from opilio.crawl.submission import Submission
 from opilio.crawl.submit import Submitter
 from opilio.errors import Invalid, Refused
+from opilio.lock_rules import Claim
 
 T = TypeVar("T")
 

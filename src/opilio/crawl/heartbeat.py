@@ -8,11 +8,12 @@ import msgspec
 from opilio.adapters.postgres import Database, Session
 from opilio.clock import Clock
 from opilio.contracts.bot_api import HeartbeatAnswer, ReleaseAnswer
-from opilio.crawl.claims import Accepted, Claim, ClaimStatus, JobFacts, Late, Repeated, Reply, load_facts
+from opilio.crawl.claims import JobFacts, Reply, load_facts
 from opilio.crawl.job import MAX_EXTENSION, Cause, State, apply
 from opilio.crawl.lock_end import LockEnds
 from opilio.crawl.sql import QUERIES
 from opilio.errors import Refused
+from opilio.lock_rules import Accepted, Claim, ClaimStatus, Late, Repeated
 
 _encode = msgspec.json.Encoder().encode
 _RELEASE = b"release"

@@ -13,12 +13,12 @@ from opilio.contracts import events
 from opilio.contracts.bot_api import Validators
 from opilio.crawl.adaptive.reschedule import Rescheduled, pack_hours
 from opilio.crawl.alert import CrawledPage
-from opilio.crawl.claims import Claim
 from opilio.crawl.history import Change, Values
 from opilio.crawl.job import Cause, State, apply
 from opilio.crawl.politeness import FORGIVEN_AFTER, Cooling
 from opilio.crawl.retry import Decision, RetryFacts
 from opilio.crawl.sql import QUERIES
+from opilio.lock_rules import Claim
 
 _PARK_WHEN_COOLED = 200
 

@@ -1,20 +1,16 @@
 """What a bot may submit: parsed and bounded."""
 
-import hashlib
 import re
 from collections.abc import Mapping
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 import msgspec
 
-from opilio.bounded_json import check_json
 from opilio.contracts.bot_api import Outcome, Validators
-from opilio.contracts.price import read_price
-from opilio.crawl.claims import Claim
+from opilio.contracts.outcome_checks import check_outcome, digest
 from opilio.crawl.history import Values
-from opilio.errors import Invalid
+from opilio.lock_rules import Claim
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -41,22 +37,10 @@ class Submission(msgspec.Struct, frozen=True):
 
 def parse(bot_id: str, outcome: Outcome) -> Submission:
     """Checks what the types cannot; the first wrong field is named."""
-    price = _price(outcome.price)
-    _text("title", outcome.title)
-    _text("error_msg", outcome.error_msg)
-    _text("error_code", outcome.error_code)
-    _text("html_hash", outcome.html_hash)
-    check_json("data", outcome.data)
-    if outcome.validators:
-        _text("validators.etag", outcome.validators.etag)
-        _text("validators.last_modified", outcome.validators.last_modified)
-    if outcome.not_modified:
-        _unmodified(outcome, price)
-    elif outcome.success:
-        _complete(outcome, price)
+    price = check_outcome(outcome)
     currency = outcome.currency.upper() if outcome.currency else None
     return Submission(
-        claim=Claim(bot_id, outcome.job_id, outcome.lock_token, _digest(outcome)),
+        claim=Claim(bot_id, outcome.job_id, outcome.lock_token, digest(outcome)),
         success=outcome.success,
         values=Values(price, currency, outcome.title, outcome.in_stock, outcome.data),
         data=outcome.data,
@@ -71,37 +55,3 @@ def parse(bot_id: str, outcome: Outcome) -> Submission:
         validators=outcome.validators or Validators(),
         changed_at=outcome.changed_at,
     )
-
-
-def _unmodified(outcome: Outcome, price: Decimal | None) -> None:
-    if not outcome.success:
-        raise Invalid("not_modified", "goes with success: true; a failed crawl cannot tell")
-    if price is not None or outcome.data or outcome.raw_html:
-        raise Invalid(
-            "not_modified", "goes without price, data and raw_html; leave it out to store new values"
-        )
-
-
-def _complete(outcome: Outcome, price: Decimal | None) -> None:
-    if price is not None and outcome.currency is None:
-        raise Invalid("currency", "is required with a price: three letters such as USD or VND")
-    if price is None and not outcome.data:
-        raise Invalid("price", "a successful result needs price and currency, or a non-empty data object")
-
-
-def _price(raw: msgspec.Raw) -> Decimal | None:
-    try:
-        return read_price(raw)
-    except ValueError as error:
-        raise Invalid("price", str(error)) from None
-
-
-def _text(field: str, value: str | None) -> None:
-    if value is not None and _CONTROL.search(value):
-        raise Invalid(field, "contains a control character")
-
-
-def _digest(outcome: Outcome) -> bytes:
-    """A fingerprint of the content, the same for any lock token, alone or in a batch."""
-    content = msgspec.json.encode([getattr(outcome, name) for name in _COMPARED])
-    return hashlib.blake2b(content, digest_size=16).digest()

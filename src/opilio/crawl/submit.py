@@ -20,7 +20,7 @@ from opilio.crawl import retry
 from opilio.crawl.adaptive.reschedule import Rescheduled, change_time, has_changed, reschedule
 from opilio.crawl.alert import CrawledPage
 from opilio.crawl.alerts import check_alerts
-from opilio.crawl.claims import Accepted, JobFacts, Late, Repeated, Reply, load_facts
+from opilio.crawl.claims import JobFacts, Reply, load_facts
 from opilio.crawl.history import Change, Values, changes, remembered
 from opilio.crawl.lock_end import (
     FinishedJob,
@@ -35,6 +35,7 @@ from opilio.crawl.retry import Jitter
 from opilio.crawl.submission import Submission
 from opilio.errors import Refused
 from opilio.ids import uuid7
+from opilio.lock_rules import Accepted, Late, Repeated
 
 _log = structlog.get_logger(__name__)
 _UPLOADS = 8

@@ -135,7 +135,10 @@ def _http_error(request: AnyRequest, error: HTTPException) -> Response[bytes]:
         missing = Refused("not_found", "page not found: %(path)s", path=request.url.path)
         return show_error(request, missing) if wants_html(request) else refuse(missing)
     if isinstance(error, MethodNotAllowedException):
-        allow = next((value for name, value in (error.headers or {}).items() if name.lower() == "allow"), "")
+        methods = next(
+            (value for name, value in (error.headers or {}).items() if name.lower() == "allow"), ""
+        )
+        allow = ", ".join(sorted(methods.split(", ")))
         refusal = Refused(
             "method_not_allowed",
             "%(method)s is not allowed here; allowed: %(allow)s",

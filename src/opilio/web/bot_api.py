@@ -24,12 +24,14 @@ from opilio.contracts.bot_api import (
     RetryAnswer,
     SubmitRequest,
 )
-from opilio.crawl.claims import Claim, Reply
+from opilio.contracts.decoding import decode, decoder
+from opilio.crawl.claims import Reply
 from opilio.crawl.pull import Pull
 from opilio.crawl.submission import Submission, parse
 from opilio.crawl.url import domain_name
 from opilio.errors import Invalid, Refused
-from opilio.web.codec import decode, decoder, error_body
+from opilio.lock_rules import Claim
+from opilio.web.codec import error_body
 from opilio.web.connection import while_connected
 from opilio.web.routes import Call, Registry
 

@@ -1,23 +1,19 @@
-"""Decodes requests into structs, naming the field that is wrong, and encodes responses in one envelope."""
+"""Reads queries and bodies of requests, and encodes responses in one envelope."""
 
-import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
 from litestar import Request, Response
 
-from opilio.bounded_json import exact_number
+from opilio.contracts.decoding import named
 from opilio.contracts.envelope import STATUS_OF
 from opilio.errors import Invalid, Refused
-from opilio.validation import plain_words
 
 T = TypeVar("T")
 AnyRequest = Request[Any, Any, Any]
 JSON = "application/json"
 _encode = msgspec.json.Encoder(decimal_format="number").encode
-_PATH = re.compile(r" - at `\$?([^`]*)`$")
-_FIELD = re.compile(r"(?:unknown|missing required) field `([^`]*)`")
 
 
 def envelope(data: Any) -> bytes:
@@ -41,22 +37,6 @@ def refuse(refusal: Refused, headers: Mapping[str, str] | None = None) -> Respon
     )
 
 
-def decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
-    """Numbers without a type of their own stay exact decimals."""
-    return msgspec.json.Decoder(kind, float_hook=exact_number)
-
-
-def decode(body: bytes, reader: msgspec.json.Decoder[T]) -> T:
-    try:
-        return reader.decode(body)
-    except msgspec.ValidationError as error:
-        raise named(error) from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Invalid("body", "is not valid JSON: %(why)s", why=error) from None
-    except RecursionError:
-        raise Invalid("body", "is nested too deeply") from None
-
-
 def read_query(request: AnyRequest, kind: type[T]) -> T:
     """The query string as a struct: every value is text there, so numbers and booleans are read from it."""
     given: dict[str, str] = {}
@@ -70,19 +50,6 @@ def read_query(request: AnyRequest, kind: type[T]) -> T:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         raise named(error) from None
-
-
-def named(error: msgspec.ValidationError) -> Invalid:
-    """The message of msgspec, with the field that it speaks of."""
-    text = str(error)
-    where = _PATH.search(text)
-    path = where.group(1).lstrip(".") if where else ""
-    field = _FIELD.search(text)
-    if field:
-        path = f"{path}.{field.group(1)}" if path else field.group(1)
-        return Invalid(path, "is not a known field") if "unknown" in text else Invalid(path, "is required")
-    template, params = plain_words(_PATH.sub("", text))
-    return Invalid(path or "body", template, **params)
 
 
 async def read_body(request: AnyRequest, most: int) -> bytes:

@@ -13,10 +13,11 @@ from msgspec import Meta
 
 from opilio.access.identity import Operator
 from opilio.access.login_limiter import LoginLimiter
+from opilio.contracts.decoding import decode, decoder
 from opilio.contracts.envelope import STATUS_OF
 from opilio.errors import Refused
 from opilio.runtime.bootstrap import Opilio
-from opilio.web.codec import AnyRequest, answer, decode, decoder, read_body
+from opilio.web.codec import AnyRequest, answer, read_body
 from opilio.web.dashboard.i18n import Locale, choose_language
 from opilio.web.dashboard.render import render_plain
 

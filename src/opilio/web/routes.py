@@ -10,9 +10,10 @@ from litestar import Response
 from litestar.handlers import HTTPRouteHandler, route
 
 from opilio.access.identity import Bot, Operator
+from opilio.contracts.decoding import decode, decoder
 from opilio.errors import Invalid, Refused
 from opilio.runtime.bootstrap import Opilio
-from opilio.web.codec import AnyRequest, answer, decode, decoder, read_body, read_query
+from opilio.web.codec import AnyRequest, answer, read_body, read_query
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Need = Literal["bot", "read", "write", "admin"]

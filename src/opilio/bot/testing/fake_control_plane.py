@@ -11,11 +11,11 @@ from uuid import UUID
 import httpx2
 import msgspec
 
-from opilio.bot.errors import Refused
-from opilio.bot.testing.fake_jobs import FakeJob, JobTable, refusal
+from opilio.bot.testing.fake_jobs import FakeJob, JobTable
+from opilio.bounded_json import split_array
 from opilio.contracts.bot_api import (
     BatchAnswer,
-    BatchRequest,
+    BatchBody,
     HeldAnswer,
     HeldRequest,
     ItemAnswer,
@@ -24,12 +24,19 @@ from opilio.contracts.bot_api import (
     PullRequest,
     SubmitRequest,
 )
-from opilio.contracts.envelope import ErrorBody, Failure, Success
+from opilio.contracts.decoding import decode, decoder
+from opilio.contracts.envelope import STATUS_OF, ErrorBody, Failure
+from opilio.errors import Invalid, Refused
 from opilio.net import loopback_server
 from opilio.net.loopback_server import HangUp, Reply, Request
 
 _JSON = {"content-type": "application/json"}
-_MOST_BODY_BYTES = 10 * 1024 * 1024
+_MOST_BODY_BYTES = 16 * 1024 * 1024
+_MOST_RESULTS = 100
+_EMPTY_HANDED_SECONDS = 60.0  # what the server says while nothing is scheduled
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+_PULL, _SUBMIT, _BATCH = decoder(PullRequest), decoder(SubmitRequest), decoder(BatchBody)
+_RESULT, _HELD = decoder(Outcome), decoder(HeldRequest)
 
 
 @dataclass(slots=True)
@@ -94,9 +101,9 @@ class FakeControlPlane:
             queue=queue,
             priority=priority,
             crawl_config=crawl_config or {},
-            rule_set=rule_set,
+            rule_set={} if rule_set is None else rule_set,
             max_retries=max_retries,
-            timeout_seconds=timeout_seconds,
+            timeout_seconds=float(timeout_seconds),
         )
         self._table.add(job)
         self._notify()
@@ -176,28 +183,36 @@ class FakeControlPlane:
 
     async def _answer(self, endpoint: str, request: Request) -> Reply:
         try:
-            bot_id = self._bot_of(request)
             if endpoint not in self._endpoints:
-                raise refusal("not_found", f"there is no {request.path}")
+                raise Refused("not_found", "page not found: %(path)s", path=request.path)
             if request.method != "POST":
-                raise refusal("method_not_allowed", "the bot API takes POST alone")
-            if len(request.body) > _MOST_BODY_BYTES:
-                raise refusal("payload_too_large", f"a body may have {_MOST_BODY_BYTES} bytes")
+                raise Refused(
+                    "method_not_allowed",
+                    "%(method)s is not allowed here; allowed: OPTIONS, POST",
+                    method=request.method,
+                )
+            bot_id = self._bot_of(request)
+            most = _MOST_BODY_BYTES * (4 if endpoint == "submit/batch" else 1)
+            if len(request.body) > most:
+                raise Refused("payload_too_large", "the body is larger than %(n)s bytes", n=most)
             data = await self._endpoints[endpoint](bot_id, request.body)
-        except msgspec.DecodeError as error:
-            return _refused(refusal("validation_error", str(error)))
         except Refused as error:
             return _refused(error)
-        return Reply(200, msgspec.json.encode(Success(data)), _JSON)
+        return Reply(200, b'{"success":true,"data":%b}' % _encode(data), _JSON)
 
     def _bot_of(self, request: Request) -> str:
-        kind, _, token = request.headers.get("authorization", "").partition(" ")
-        if kind.lower() != "bearer" or token not in self._tokens:
-            raise refusal("unauthorized", "the token is missing, wrong or revoked")
-        return self._tokens[token]
+        header = request.headers.get("authorization", "")
+        kind, _, token = header.partition(" ")
+        if not header:
+            raise Refused("unauthorized", "send the header `Authorization: Bearer <token>`, or log in")
+        if kind.lower() != "bearer" or not token.strip():
+            raise Refused("unauthorized", "send the header `Authorization: Bearer <token>`")
+        if token.strip() not in self._tokens:
+            raise Refused("unauthorized", "the token or API key is unknown or was revoked")
+        return self._tokens[token.strip()]
 
     async def _pull(self, owner: str, body: bytes) -> PullAnswer:
-        request = msgspec.json.decode(body, type=PullRequest)
+        request = decode(body, _PULL)
         _check_owner(owner, request.bot_id)
         jobs, skipped = self._table.pull(request)
         if not jobs and request.wait_seconds:
@@ -206,21 +221,31 @@ class FakeControlPlane:
                     await self._changed_until(lambda: self._table.has_pending(request))
             jobs, skipped = self._table.pull(request)
         handed_out = [job.handed_out() for job in jobs]
-        retry_after = None if jobs else 1.0
+        retry_after = None if jobs else _EMPTY_HANDED_SECONDS
         return PullAnswer(jobs=handed_out, count=len(jobs), skipped=skipped, retry_after=retry_after)
 
     async def _submit(self, owner: str, body: bytes) -> Any:
-        request = msgspec.json.decode(body, type=SubmitRequest)
+        request = decode(body, _SUBMIT)
         _check_owner(owner, request.bot_id)
-        fields = {name: getattr(request, name) for name in Outcome.__struct_fields__}
-        return self._table.submit(owner, Outcome(**fields))
+        return self._table.submit(owner, _outcome_of(request))
 
     async def _submit_batch(self, owner: str, body: bytes) -> BatchAnswer:
-        request = msgspec.json.decode(body, type=BatchRequest)
+        request = decode(body, _BATCH)
         _check_owner(owner, request.bot_id)
-        return BatchAnswer(
-            results=[_item(item.job_id, self._table.submit, owner, item) for item in request.results]
-        )
+        try:
+            bodies = split_array(bytes(request.results), _MOST_RESULTS)
+        except ValueError as error:
+            raise Invalid("results", "%(error)s", error=str(error)) from None
+        if not bodies:
+            raise Invalid("results", "is empty; send 1 to %(most)s results", most=_MOST_RESULTS)
+        return BatchAnswer(results=[self._submit_item(owner, item) for item in bodies])
+
+    def _submit_item(self, owner: str, body: bytes) -> ItemAnswer:
+        try:
+            outcome = decode(body, _RESULT)
+        except Refused as error:
+            return ItemAnswer(job_id=_job_id(body), success=False, error=_body(error))
+        return _item(outcome.job_id, self._table.submit, owner, outcome)
 
     async def _heartbeat(self, owner: str, body: bytes) -> HeldAnswer:
         return self._each_held(owner, body, self._table.heartbeat)
@@ -229,7 +254,7 @@ class FakeControlPlane:
         return self._each_held(owner, body, self._table.release)
 
     def _each_held(self, owner: str, body: bytes, work: Callable[..., Any]) -> HeldAnswer:
-        request = msgspec.json.decode(body, type=HeldRequest)
+        request = decode(body, _HELD)
         _check_owner(owner, request.bot_id)
         return HeldAnswer(jobs=[_item(held.job_id, work, owner, held) for held in request.jobs])
 
@@ -261,7 +286,25 @@ class FakeControlPlane:
 
 def _check_owner(owner: str, bot_id: str) -> None:
     if owner != bot_id:
-        raise refusal("forbidden", f"this token belongs to the bot {owner}", {"bot_id": owner})
+        raise Refused(
+            "forbidden",
+            "this token belongs to the bot %(owner)s; it cannot be used for %(bot_id)s",
+            {"bot_id": owner},
+            owner=owner,
+            bot_id=bot_id,
+        )
+
+
+def _outcome_of(request: SubmitRequest) -> Outcome:
+    return Outcome(**{name: getattr(request, name) for name in Outcome.__struct_fields__})
+
+
+def _job_id(body: bytes) -> UUID | None:
+    """The id of the job, also where the rest of the result is wrong."""
+    try:
+        return UUID(msgspec.json.decode(body)["job_id"])
+    except (msgspec.DecodeError, UnicodeDecodeError, TypeError, KeyError, ValueError, AttributeError):
+        return None
 
 
 def _item(job_id: UUID, work: Callable[..., Any], *args: Any) -> ItemAnswer:
@@ -276,7 +319,12 @@ def _body(error: Refused) -> ErrorBody:
 
 
 def _refused(error: Refused) -> Reply:
-    return Reply(error.status, msgspec.json.encode(Failure(_body(error))), _JSON)
+    headers = dict(_JSON)
+    if error.code == "unauthorized":
+        headers["www-authenticate"] = "Bearer"
+    if error.code == "method_not_allowed":
+        headers["allow"] = "OPTIONS, POST"
+    return Reply(STATUS_OF[error.code], msgspec.json.encode(Failure(_body(error))), headers)
 
 
 def _fault_reply(fault: _Fault) -> Reply:

@@ -1,15 +1,19 @@
-"""The jobs of the fake control plane: the same transitions and refusals as the real one, in memory."""
+"""The jobs of the fake control plane: the same transitions and refusals as the real one, in memory.
 
+One thing differs: a job that is to be tried again is due at once, so that tests need not wait for its backoff.
+"""
+
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any, Literal
 from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
 import msgspec
 
-from opilio.bot.errors import Refused
 from opilio.contracts.bot_api import (
     DoneAnswer,
     FailedAnswer,
@@ -22,13 +26,17 @@ from opilio.contracts.bot_api import (
     RetryAnswer,
 )
 from opilio.contracts.codes import worth_retrying
-from opilio.contracts.envelope import STATUS_OF
-from opilio.contracts.price import read_price
+from opilio.contracts.outcome_checks import check_outcome, digest
+from opilio.errors import Invalid, Refused
+from opilio.lock_rules import Accepted, Claim, JobLock, Late, PastLock, Repeated, check
 
 Status = Literal["pending", "locked", "done", "failed", "expired"]
 Answer = DoneAnswer | RetryAnswer | FailedAnswer
 
 _LONGEST_LOCK = 10
+_RELEASE = b"release"
+_HOST_NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*|[0-9.]+|\[?[0-9a-f:]+\]?")
+_encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -53,11 +61,29 @@ class FakeJob:
     heartbeats: int = 0
     releases: int = 0
     late: list[Outcome] = field(default_factory=list)
-    answered: dict[tuple[UUID | None, bytes], Answer] = field(default_factory=dict)
+    last_values: tuple[UUID | None, Decimal | None, str | None] = (None, None, None)
+    past: list[PastLock] = field(default_factory=list)
+    ended: JobLock | None = None
 
     @property
     def host(self) -> str:
         return urlsplit(self.url).hostname or ""
+
+    @property
+    def current_priority(self) -> int:
+        """Each retry costs a tenth of the priority, as on the server."""
+        if self.retry_count == 0:
+            return self.priority
+        return max(1, self.priority * (10 - min(self.retry_count, 10)) // 10)
+
+    @property
+    def lock(self) -> JobLock:
+        """The lock that claims are checked against."""
+        if self.ended is not None:
+            return self.ended
+        if self.status == "locked":
+            return JobLock("locked", self.locked_by, self.lock_token, self.locked_until)
+        return JobLock("pending", None, None, None)
 
     @property
     def final(self) -> bool:
@@ -71,7 +97,7 @@ class FakeJob:
         return PulledJob(
             job_id=self.job_id,
             url=self.url,
-            priority=self.priority,
+            priority=self.current_priority,
             queue=self.queue,
             crawl_config=self.crawl_config,
             rule_set=self.rule_set,
@@ -103,7 +129,7 @@ class JobTable:
         self._expire()
         fitting = list(self._fitting(request))
         pending = [job for job in fitting if job.status == "pending"]
-        pending.sort(key=lambda job: -job.priority)
+        pending.sort(key=lambda job: -job.current_priority)
         taken = pending[: request.max_jobs]
         for job in taken:
             self._lock(job, request.bot_id)
@@ -114,37 +140,38 @@ class JobTable:
         self._expire()
         return any(job.status == "pending" for job in self._fitting(request))
 
-    def submit(self, bot_id: str, outcome: Outcome) -> Answer:
-        job = self._find(outcome.job_id)
-        said = (outcome.lock_token, msgspec.json.encode(outcome))
-        if said in job.answered:
-            return job.answered[said]
-        self._check_holder(job, bot_id, outcome.lock_token, outcome)
-        _check_complete(outcome)
+    def submit(self, bot_id: str, outcome: Outcome) -> Any:
+        price = check_outcome(outcome)
+        claim = Claim(bot_id, outcome.job_id, outcome.lock_token, digest(outcome))
+        job, repeated = self._claimed(claim, outcome)
+        if repeated is not None:
+            return repeated
         job.outcome = outcome
-        job.answered[said] = answer = self._apply(job, outcome)
-        return answer
+        answer = self._apply(job, outcome, price)
+        self._end(job, answer.status, claim.digest, _encode(answer))
+        return msgspec.Raw(_encode(answer))
 
     def heartbeat(self, bot_id: str, held: HeldJob) -> HeartbeatAnswer:
-        job = self._find(held.job_id)
-        self._check_holder(job, bot_id, held.lock_token)
+        job, _ = self._claimed(Claim(bot_id, held.job_id, held.lock_token, b""))
         assert job.locked_at is not None
         assert job.locked_until is not None
         longest = job.locked_at + timedelta(seconds=job.timeout_seconds * _LONGEST_LOCK)
-        job.locked_until = min(self.now() + timedelta(seconds=job.timeout_seconds), longest)
+        extended = min(self.now() + timedelta(seconds=job.timeout_seconds), longest)
+        job.locked_until = max(job.locked_until, extended)
         job.heartbeats += 1
         return HeartbeatAnswer(locked_until=job.locked_until)
 
-    def release(self, bot_id: str, held: HeldJob) -> ReleaseAnswer:
-        job = self._find(held.job_id)
-        self._check_holder(job, bot_id, held.lock_token)
+    def release(self, bot_id: str, held: HeldJob) -> Any:
+        job, repeated = self._claimed(Claim(bot_id, held.job_id, held.lock_token, _RELEASE))
+        if repeated is not None:
+            return repeated
         job.releases += 1
-        self._free(job, "pending")
+        self._end(job, "pending", _RELEASE, _encode(ReleaseAnswer()))
         return ReleaseAnswer()
 
     def _fitting(self, request: PullRequest) -> Iterator[FakeJob]:
-        domain = (request.domain or "").lower()
-        for job in self.open.values():
+        domain = host_name(request.domain) if request.domain is not None else ""
+        for job in list(self.open.values()):
             fits_domain = not domain or job.host == domain or job.host.endswith(f".{domain}")
             if fits_domain and job.queue in request.capabilities:
                 yield job
@@ -154,10 +181,18 @@ class JobTable:
         job.locked_at = self.now()
         job.locked_until = job.locked_at + timedelta(seconds=job.timeout_seconds)
 
-    def _free(self, job: FakeJob, status: Status) -> None:
-        job.status, job.locked_by, job.locked_until = status, None, None
-        if job.final:
+    def _end(
+        self, job: FakeJob, status: Status, said: bytes | None, answer: bytes | None, *, lost: bool = False
+    ) -> None:
+        """The lock ends: the job is pending again, or stays as it ended."""
+        assert job.locked_by is not None
+        text = None if answer is None else answer.decode()
+        if status == "pending":
+            job.past.append(PastLock(job.locked_by, job.lock_token, lost, said, text))
+        else:
+            job.ended = JobLock(status, job.locked_by, job.lock_token, job.locked_until, said, text)
             self.open.pop(job.job_id, None)
+        job.status, job.locked_by, job.locked_until = status, None, None
 
     def _expire(self) -> None:
         for job in list(self.open.values()):
@@ -167,69 +202,60 @@ class JobTable:
         if job.status == "locked" and job.locked_until is not None and job.locked_until <= self.now():
             has_retries = job.retry_count < job.max_retries
             job.retry_count += has_retries
-            self._free(job, "pending" if has_retries else "expired")
+            self._end(job, "pending" if has_retries else "expired", None, None, lost=True)
 
-    def _apply(self, job: FakeJob, outcome: Outcome) -> Answer:
+    def _apply(self, job: FakeJob, outcome: Outcome, price: Decimal | None) -> Answer:
         if outcome.success:
-            self._free(job, "done")
+            if not outcome.not_modified:
+                currency = outcome.currency.upper() if outcome.currency else None
+                job.last_values = (uuid4(), price, currency)
+            result_id, price, currency = job.last_values
             return DoneAnswer(
-                result_id=uuid4(),
+                result_id=result_id,
                 job_id=job.job_id,
-                price=read_price(outcome.price),
-                currency=outcome.currency,
+                price=price,
+                currency=currency,
                 policy_next_run=self.now() + timedelta(hours=24),
             )
-        if job.retry_count < job.max_retries and worth_retrying(outcome.error_code):
+        retryable = worth_retrying(outcome.error_code)
+        if job.retry_count < job.max_retries and retryable:
             job.retry_count += 1
-            self._free(job, "pending")
             return RetryAnswer(
                 job_id=job.job_id,
                 retry_count=job.retry_count,
                 max_retries=job.max_retries,
-                message="will be retried",
+                message=f"the job will be tried again at {self.now():%Y-%m-%dT%H:%M:%SZ}",
             )
-        self._free(job, "failed")
         return FailedAnswer(
             job_id=job.job_id,
             retry_count=job.retry_count,
             max_retries=job.max_retries,
-            message="no retries left",
+            message="no retries are left" if retryable else f"{outcome.error_code} is not worth a retry",
             policy_next_run=self.now() + timedelta(minutes=5),
         )
 
-    def _find(self, job_id: UUID) -> FakeJob:
-        job = self.jobs.get(job_id)
-        if job is None:
-            raise refusal("job_not_found", f"there is no job {job_id}")
-        self._expire_one(job)
-        return job
-
-    def _check_holder(
-        self, job: FakeJob, bot_id: str, token: UUID | None, late: Outcome | None = None
-    ) -> None:
-        """Refuses a bot that does not hold the lock, with the same precedence as the server."""
-        if job.status == "locked" and job.locked_by != bot_id and token != job.lock_token:
-            code, message = "not_assigned", "the job is locked by another bot"
-        elif job.status == "locked" and job.locked_by == bot_id and token in (None, job.lock_token):
-            return
-        elif job.status in ("done", "failed"):
-            code, message = "invalid_state", f"the job is already {job.status}"
-        else:
-            code, message = "lock_expired", "the lock has expired"
-        if late is not None:
-            job.late.append(late)
-        raise refusal(code, message)
+    def _claimed(self, claim: Claim, outcome: Outcome | None = None) -> tuple[FakeJob, Any]:
+        """The job that the bot holds, or the answer that the same request got before; else a refusal."""
+        job = self.jobs.get(claim.job_id)
+        if job is not None:
+            self._expire_one(job)
+        match check(claim, job.lock if job else None, job.past if job else [], self.now()):
+            case Repeated(answer):
+                assert job is not None
+                return job, msgspec.Raw(answer.encode())
+            case Accepted():
+                assert job is not None
+                return job, None
+            case Late(refusal):
+                if outcome is not None and job is not None:
+                    job.late.append(outcome)
+                raise refusal
+            case Refused() as refusal:
+                raise refusal
 
 
-def refusal(code: str, message: str, details: Any = None) -> Refused:
-    return Refused(STATUS_OF[code], code, message, details)
-
-
-def _check_complete(outcome: Outcome) -> None:
-    try:
-        read_price(outcome.price)
-    except ValueError as error:
-        raise refusal("validation_error", f"price {error}") from None
-    priced = bytes(outcome.price) != b"null" and outcome.currency is not None
-    if outcome.success and not priced and not outcome.data:
-        raise refusal("validation_error", "a success needs price and currency, or data")
+def host_name(text: str) -> str:
+    name = text.strip().lower().removesuffix(".")
+    if not _HOST_NAME.fullmatch(name):
+        raise Invalid("domain", "must be a host name such as example.com, without scheme or path")
+    return name

@@ -7,9 +7,9 @@ from uuid import UUID
 import msgspec
 
 from opilio.contracts.alerts import AlertInput, AlertPatch, ValueAlert
+from opilio.contracts.decoding import named
 from opilio.errors import Invalid, Refused
 from opilio.insights.dashboard import PolicyFilter
-from opilio.web.codec import named
 from opilio.web.dashboard.forms import uuid_of
 from opilio.web.dashboard.page import Page, PageRequest, Section, redirect
 

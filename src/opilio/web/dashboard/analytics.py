@@ -10,12 +10,12 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from opilio.contracts.analytics import AnalysedProject, CrawlError, Voice
+from opilio.contracts.decoding import named
 from opilio.contracts.events import ALERT_RAISED
 from opilio.contracts.projects import Project
 from opilio.errors import Invalid, NotFound
 from opilio.insights.analytics import BUCKETS, ORDERS, PostFilter
 from opilio.web.api.analytics import PostsQuery
-from opilio.web.codec import named
 from opilio.web.dashboard.forms import with_query
 from opilio.web.dashboard.page import Page, PageRequest, Section, redirect
 from opilio.web.dashboard.projects import flat

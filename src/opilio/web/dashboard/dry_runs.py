@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
+from opilio.contracts.decoding import named
 from opilio.contracts.projects import DryRunInput
 from opilio.errors import Refused
-from opilio.web.codec import named
 from opilio.web.dashboard.page import Page, PageRequest, Section, redirect
 
 DRY_RUNS = Section()

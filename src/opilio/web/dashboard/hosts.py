@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
+from opilio.contracts.decoding import named
 from opilio.contracts.management import LimitsRequest
 from opilio.crawl.politeness import Limits
-from opilio.web.codec import named
 from opilio.web.dashboard.page import MAX_PAGE, Page, PageRequest, Section, redirect
 
 HOSTS = Section()

@@ -7,12 +7,12 @@ from uuid import UUID
 
 import msgspec
 
+from opilio.contracts.decoding import named
 from opilio.contracts.policies import Policy, PolicyInput, PolicyPatch
 from opilio.crawl import policy as rules
 from opilio.crawl.priority import choose_queue
 from opilio.crawl.url import normalise
 from opilio.errors import Invalid, Refused
-from opilio.web.codec import named
 from opilio.web.dashboard.page import Page, PageRequest, Section, redirect
 from opilio.web.dashboard.policies import rate, reasons_in_words
 from opilio.web.dashboard.render import exact

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
+from opilio.contracts.decoding import named
 from opilio.contracts.projects import ProjectInput
 from opilio.errors import Conflict, Invalid, Refused
-from opilio.web.codec import named
 from opilio.web.dashboard.i18n import Locale
 from opilio.web.dashboard.page import Page, PageRequest, Section, redirect
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
+from opilio.contracts.decoding import named
 from opilio.contracts.webhooks import EndpointCreate, EndpointPatch, ReplayRequest, SecretRotation
 from opilio.errors import Invalid
-from opilio.web.codec import named
 from opilio.web.dashboard.forms import uuid_of
 from opilio.web.dashboard.page import Page, PageRequest, Section, redirect
 

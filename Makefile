@@ -10,7 +10,7 @@ ARGS ?=
 export UV_SYSTEM_CERTS := 1
 export UV_NATIVE_TLS := 1
 
-.PHONY: help setup run test dist image lint format lock bench docs reference screenshots translations clean components
+.PHONY: help setup run test dist image lint format lock bench soak docs reference screenshots translations clean components
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -60,6 +60,9 @@ lock: ## Renew requirements.lock from pyproject.toml
 
 bench: setup components ## Measure, as ratios in one run (BENCH=name for one of them)
 	@$(BIN)/python -m bench $(BENCH)
+
+soak: setup components ## Half an hour under random kills, then an audit (SOAK_MINUTES=5 for a shorter one)
+	@$(BIN)/python -m tests.soak
 
 screenshots: setup ## Every page of the dashboard in both themes, into screenshots/
 	@$(BIN)/python -m pytest tests/dashboard/screenshots.py -q

@@ -14,13 +14,14 @@ from opilio.web.dashboard.i18n import Locale
 from opilio.web.dashboard.problems import problems
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+# Two minutes ago: the last minute is counted only when it has been over for five seconds.
 ENDED = """insert into job_archive (job_id, policy_id, host_id, queue, status, priority, base_priority, retry_count, max_retries, run_at,
   created_at, created_by, finished_at, finished_by, reason)
 select opilio_uuid7(), opilio_uuid7(), 1, 'http', s, 50, 50, r, 3, now(), now(), 'test', date_trunc('minute', now()) - age, 'test', 'test'
-from (values ('done', 0, interval '1 minute'), ('done', 2, interval '1 minute'), ('failed', 9, interval '1 minute'),
+from (values ('done', 0, interval '2 minutes'), ('done', 2, interval '2 minutes'), ('failed', 9, interval '2 minutes'),
              ('expired', 0, interval '90 minutes')) x(s, r, age)"""
 CRAWLED = """insert into result (result_id, job_id, policy_id, bot_id, crawl_duration, crawled_at)
-select opilio_uuid7(), opilio_uuid7(), opilio_uuid7(), 'bot', d, date_trunc('minute', now()) - interval '1 minute'
+select opilio_uuid7(), opilio_uuid7(), opilio_uuid7(), 'bot', d, date_trunc('minute', now()) - interval '2 minutes'
 from unnest(array[0.2, 0.4, 70]::float8[]) d"""
 
 

@@ -6,6 +6,8 @@ import random
 import sys
 import time
 
+import httpx2
+
 from tests.delivery.receiver import Receiver
 from tests.soak import audit, load
 from tests.soak.system import System, running
@@ -27,6 +29,7 @@ async def soak() -> int:
             asyncio.create_task(load.run_bots(system, work, stop)),
             asyncio.create_task(load.create_projects(system, work, stop)),
         ]
+        await ready(system)
         await load.storm(system, MINUTES * 60, random.Random(SEED))
         stop.set()
         say("the storm is over; waiting until everything is done")
@@ -43,6 +46,17 @@ async def soak() -> int:
         if faults:
             say(f"the logs of the roles are in {system.folder}")
     return 1 if faults else 0
+
+
+async def ready(system: System) -> None:
+    """The first start of all processes at once takes a while on a small machine."""
+    async with asyncio.timeout(120), httpx2.AsyncClient(base_url=system.url) as client:
+        while True:
+            try:
+                if (await client.get("/readyz")).status_code == 200:
+                    return
+            except httpx2.TransportError:
+                await asyncio.sleep(0.2)
 
 
 async def tell(system: System, work: load.Work, receiver: Receiver) -> None:

@@ -23,8 +23,8 @@ FIGURES = """
 select t.project_id, sum(t.successful) as items,
   (select sum(b.success_count + b.error_count) from batch_result b where b.project_id = t.project_id and b.counted) as analysed
 from task t where t.project_id is not null group by 1"""
-# The first samples of a process are its start; growth is looked for in what comes after.
-_WARM_UP_SHARE, _MOST_GROWTH = 0.25, 1.25
+# Growth is judged where there is enough to compare, and above what a busy process takes now and then.
+_ENOUGH_SAMPLES, _MOST_GROWTH = 20, 1.25
 
 
 async def settled(system: System, seconds: float) -> list[str]:
@@ -109,8 +109,8 @@ def webhook_faults(events: list[Any], got: list[Got]) -> list[str]:
     return found[:20]
 
 
-def memory_faults(memory: dict[str, list[tuple[float, float]]]) -> list[str]:
-    """A role whose processes take clearly more in the last third than in the third before leaks."""
+def memory_faults(memory: dict[str, list[float]]) -> list[str]:
+    """A role whose processes take clearly more in the second half than in the first leaks."""
     return [
         f"{name} grew from {before:.0f} to {after:.0f} MiB"
         for name, (before, after) in memory_by_role(memory).items()
@@ -118,17 +118,13 @@ def memory_faults(memory: dict[str, list[tuple[float, float]]]) -> list[str]:
     ]
 
 
-def memory_by_role(memory: dict[str, list[tuple[float, float]]]) -> dict[str, tuple[float, float]]:
-    """MiB in the first and in the second half of the time after the start, on average."""
-    halves = {}
-    for name, samples in memory.items():
-        length = samples[-1][0]
-        warm = [(at, used) for at, used in samples if at > length * _WARM_UP_SHARE]
-        middle = length * (1 + _WARM_UP_SHARE) / 2
-        before, after = ([used for at, used in warm if (at > middle) is late] for late in (False, True))
-        if before and after:
-            halves[name] = (mean(before), mean(after))
-    return halves
+def memory_by_role(memory: dict[str, list[float]]) -> dict[str, tuple[float, float]]:
+    """MiB in the first and in the second half of the samples, on average."""
+    return {
+        name: (mean(samples[: len(samples) // 2]), mean(samples[len(samples) // 2 :]))
+        for name, samples in memory.items()
+        if len(samples) >= _ENOUGH_SAMPLES
+    }
 
 
 def repeated(got: list[Got]) -> int:

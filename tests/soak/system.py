@@ -29,6 +29,7 @@ ROLES = {
 }
 _RESTART_SECONDS = 0.5
 _SAMPLE_SECONDS = 2.0
+_SETTLED_SECONDS = 30.0
 _MIB = 2**20
 
 
@@ -75,12 +76,14 @@ class Role:
                 process.send_signal(number)
 
     def memory(self) -> float:
-        """MiB of all its processes."""
-        total = 0
-        for process in self.tree:
-            with suppress(psutil.NoSuchProcess):
-                total += process.memory_info().rss
-        return total / _MIB
+        """MiB of all its processes; 0 while one of them has just started."""
+        try:
+            tree = self.tree
+            if not tree or max(process.create_time() for process in tree) > time.time() - _SETTLED_SECONDS:
+                return 0
+            return float(sum(process.memory_info().rss for process in tree)) / _MIB
+        except psutil.NoSuchProcess:
+            return 0
 
     async def stop(self) -> None:
         self._keeper.cancel()
@@ -102,7 +105,7 @@ class System:
         self.postgres = EmbeddedPostgres(folder / "pg")
         self.rabbitmq, self.redis, self.s3 = RabbitMQ(), Redis(), S3()
         self.roles: dict[str, Role] = {}
-        self.memory: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        self.memory: dict[str, list[float]] = defaultdict(list)
         self.faults: Counter[str] = Counter()
         self.database_url = ""
         self.keep_logs = False
@@ -155,12 +158,11 @@ class System:
             await asyncio.to_thread(server.remove)
 
     async def watch_memory(self) -> None:
-        began = time.monotonic()
         while True:
             await asyncio.sleep(_SAMPLE_SECONDS)
             for name, role in self.roles.items():
                 if used := role.memory():
-                    self.memory[name].append((time.monotonic() - began, used))
+                    self.memory[name].append(used)
 
     # ── faults ───────────────────────────────────────────────────────────────────────────────────
 

@@ -4,6 +4,9 @@ from urllib.parse import quote
 
 import pytest
 
+from opilio.contracts.policies import PolicyPatch
+from opilio.crawl.policies import Draft
+from opilio.web.dashboard import policies
 from tests.web.conftest import Site
 from tests.web.test_login import choose_password
 
@@ -21,6 +24,19 @@ async def test_no_page_fails(site: Site, path: str) -> None:
     await choose_password(site)
     answer = await site.http.get(path)
     assert answer.status_code < 500, answer.text[:300]
+
+
+async def test_a_list_goes_on_after_page_200(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    await choose_password(site)
+    await site.opilio.policies.import_drafts(
+        [Draft(n, f"https://shop.example/{n}", PolicyPatch()) for n in range(202)]
+    )
+    monkeypatch.setattr(policies, "_SIZE", 1)
+    seen = [(await site.http.get(f"/policies.json?page={page}")).json() for page in (199, 200, 201, 202, 203)]
+    urls = [[row["url"] for row in rows["items"]] for rows in seen]
+    assert urls[4] == []
+    assert len({url for row in urls[:4] for url in row}) == 4, urls
+    assert "page=201" in (await site.http.get("/policies?page=200")).text
 
 
 async def test_data_without_a_page_is_data(site: Site) -> None:

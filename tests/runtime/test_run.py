@@ -31,6 +31,17 @@ def test_a_scheduler_serves_metrics_and_stops(tree, env):
     assert "Traceback" not in process.errors.read_text()
 
 
+def test_every_role_answers_on_its_metrics_port(tree, env):
+    """The API and the scheduler have tests of their own."""
+    ports = {role: str(free_port()) for role in ("delivery", "collector", "analytics")}
+    processes = [tree("run", role, **{**env, "OPILIO_METRICS_PORT": port}) for role, port in ports.items()]
+    for role, port in ports.items():
+        wait_until(lambda port=port: http(f"http://127.0.0.1:{port}/readyz")[0] == 200)
+        assert http(f"http://127.0.0.1:{port}/healthz")[0] == 200
+        assert f'opilio_role_up{{role="{role}"}} 1.0' in http(f"http://127.0.0.1:{port}/metrics")[1]
+    assert [process.stop() for process in processes] == [0, 0, 0]
+
+
 async def test_readyz_tells_a_schema_that_is_not_its_own(tree, env, database):
     await asyncio.to_thread(_serves, tree("run", "api", **env), env)
     newest = await database.value(Statement("t", "select version_num from alembic_version", ()))

@@ -28,7 +28,7 @@ async def test_no_jobs_are_locked_for_a_client_that_left(
         writer.write(request.encode() + body)
         await writer.drain()
         async with asyncio.timeout(20):  # until the server has seen the bot, so that the poll waits
-            while not (await opilio.insights.bots()).items:
+            while not (await opilio.insights.bots()).items[0].last_seen_at:
                 await asyncio.sleep(0.05)
         writer.transport.abort()
         await asyncio.sleep(0.5)  # a connection's end has no signal of its own on the other side

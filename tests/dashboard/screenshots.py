@@ -34,6 +34,7 @@ async def addresses(opilio: Opilio) -> dict[str, str]:
         "results": "/results",
         "bots": "/bots?tokens=hanoi-1",
         "hosts": "/hosts?edit=books.example",
+        "adaptive": "/adaptive",
         "projects": "/projects",
         "project": "/projects/tea",
         "project-waiting": "/projects/shoes-2026",

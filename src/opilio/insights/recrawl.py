@@ -1,5 +1,6 @@
 """Questions about the adaptive schedule: one policy, the budgets, and what a switch would change."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import pairwise
@@ -10,7 +11,7 @@ import msgspec
 from opilio.adapters.postgres import Database, Row, load_queries
 from opilio.crawl.adaptive.budget import Budgets, longest_interval
 from opilio.crawl.adaptive.change_rate import NOTHING, Rate, observe, posterior, quantile
-from opilio.crawl.adaptive.forecast import Forecast, KnownPage, describe, forecast
+from opilio.crawl.adaptive.forecast import Forecast, KnownPage, PageForecast, describe, forecast
 from opilio.crawl.adaptive.phase import learnt as learnt_window
 from opilio.crawl.adaptive.prior import from_base
 from opilio.crawl.adaptive.reschedule import learnt_of, prior_of, terms_of, unpack_hours
@@ -19,6 +20,7 @@ from opilio.errors import NotFound
 
 _Q = load_queries("opilio.insights")
 _MOST_PAGES = 20_000
+_SHOWN = 10
 
 
 class LearntSchedule(msgspec.Struct, kw_only=True):
@@ -54,6 +56,8 @@ class Pool(msgspec.Struct, kw_only=True):
     forecast: Forecast | None
     not_worth_it: int
     """Pages at their longest interval although they change more often: they cost more than they give."""
+    costly: list[PageForecast] = []
+    """The first of them."""
 
 
 class RecrawlInsights:
@@ -72,20 +76,8 @@ class RecrawlInsights:
         found = []
         for row in await self._db.fetch(_Q.pools):
             rows = await self._db.fetch(_Q.adaptive_pages, pool=row["pool"], most=_MOST_PAGES)
-            pages = [_known(page) for page in rows]
-            found.append(
-                Pool(
-                    pool=row["pool"],
-                    pages=row["pages"],
-                    budget_per_day=row["budget_per_day"],
-                    price=row["price"],
-                    demand_per_day=row["demand"],
-                    jobs_created=row["created"],
-                    waiting_days=row["waiting_days"],
-                    forecast=forecast(pages) if pages else None,
-                    not_worth_it=sum(_hopeless(page) for page in pages),
-                )
-            )
+            # Thousands of pages take a second to add up: other requests go on meanwhile.
+            found.append(await asyncio.to_thread(_pool, row, rows))
         return found
 
     async def plan(self, *, host: str | None = None, budget: float | None = None) -> Forecast | None:
@@ -96,6 +88,26 @@ class RecrawlInsights:
         crawls = budget or self._budgets.fleet or sum(24 / row["frequency_hours"] for row in rows)
         longest = longest_interval(len(rows), crawls)
         return forecast([_from_history(row, longest) for row in rows], crawls)
+
+
+def _pool(row: Row, rows: Sequence[Row]) -> Pool:
+    pages = [_known(page) for page in rows]
+    costly = [page for page in pages if _costs_more_than_it_gives(page)]
+    return Pool(
+        pool=row["pool"],
+        pages=row["pages"],
+        budget_per_day=row["budget_per_day"],
+        price=row["price"],
+        demand_per_day=row["demand"],
+        jobs_created=row["created"],
+        waiting_days=row["waiting_days"],
+        forecast=forecast(pages) if pages else None,
+        not_worth_it=len(costly),
+        costly=[
+            PageForecast(page.url, page.base, page.longest, describe(page.rate, page.longest, page.longest))
+            for page in costly[:_SHOWN]
+        ],
+    )
 
 
 def _schedule(row: Row) -> LearntSchedule:
@@ -130,7 +142,7 @@ def _known(row: Row) -> KnownPage:
     )
 
 
-def _hopeless(page: KnownPage) -> bool:
+def _costs_more_than_it_gives(page: KnownPage) -> bool:
     return (
         page.planned is not None
         and page.planned >= page.longest * 0.999

@@ -24,7 +24,7 @@ _COUNT_UP_TO = 10_000
 _BATCH = 200
 _SHOWN = 50
 _CAUSES = {"reset": Cause.RESET, "expire": Cause.EXPIRE, "release": Cause.RELEASE}
-_POLICY_ACTIONS = ("run", "enable", "disable", "delete")
+_POLICY_ACTIONS = ("run", "enable", "disable", "adaptive", "fixed", "delete")
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -85,6 +85,14 @@ def _title(request: PageRequest, kind: str, action: str, n: int) -> str:
         ("policies", "run"): lambda: ngettext("Run %(n)s policy now", "Run %(n)s policies now", n),
         ("policies", "enable"): lambda: ngettext("Enable %(n)s policy", "Enable %(n)s policies", n),
         ("policies", "disable"): lambda: ngettext("Disable %(n)s policy", "Disable %(n)s policies", n),
+        ("policies", "adaptive"): lambda: ngettext(
+            "Switch %(n)s policy to the adaptive schedule",
+            "Switch %(n)s policies to the adaptive schedule",
+            n,
+        ),
+        ("policies", "fixed"): lambda: ngettext(
+            "Switch %(n)s policy to a fixed schedule", "Switch %(n)s policies to a fixed schedule", n
+        ),
         ("policies", "delete"): lambda: ngettext("Delete %(n)s policy", "Delete %(n)s policies", n),
         ("jobs", "reset"): lambda: ngettext("Retry %(n)s job", "Retry %(n)s jobs", n),
         ("jobs", "expire"): lambda: ngettext("Expire %(n)s lock", "Expire %(n)s locks", n),
@@ -127,6 +135,10 @@ async def _act_on_policies(request: PageRequest, action: str, ids: list[UUID]) -
         await policies.delete(ids, request.actor)
     elif action in ("enable", "disable"):
         await policies.set_enabled(ids, enabled=action == "enable", by=request.actor)
+    elif action == "adaptive":
+        await policies.set_schedule(ids, "adaptive", request.actor)
+    elif action == "fixed":
+        await policies.set_schedule(ids, "fixed", request.actor)
     else:
         return [await _run_one(request, policy_id) for policy_id in ids]
     return [Outcome(id=policy_id) for policy_id in ids]

@@ -29,6 +29,7 @@ from opilio.web.dashboard.policy_form import POLICY_FORM
 from opilio.web.dashboard.prices import PRICES
 from opilio.web.dashboard.project_form import PROJECT_FORM
 from opilio.web.dashboard.projects import PROJECTS
+from opilio.web.dashboard.recrawl import RECRAWL
 from opilio.web.dashboard.results import RESULTS
 from opilio.web.dashboard.settings import SETTINGS
 from opilio.web.dashboard.single_flight import SingleFlight
@@ -41,6 +42,7 @@ _SECTIONS = (
     IMPORTS,
     POLICIES,
     PRICES,
+    RECRAWL,
     ALERTS,
     BULK,
     JOBS,

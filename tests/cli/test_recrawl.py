@@ -1,10 +1,12 @@
-"""`opilio recrawl simulate` as a person runs it."""
+"""`opilio recrawl` as a person runs it."""
 
+import asyncio
 import gzip
 import json
 from pathlib import Path
 from random import Random
 
+import asyncpg
 import pytest
 
 from opilio.crawl.adaptive.simulation import replay as replaying
@@ -101,6 +103,52 @@ def test_what_is_wrong_is_said_in_one_line(
     assert done.code == 1
     assert says in done.err
     assert len(done.err.strip().splitlines()) == 1
+
+
+def visited(database_url: str, visits: int = 12) -> None:
+    """A visit every hour: the first policy has changed at each, the second never."""
+
+    async def work() -> None:
+        connection = await asyncpg.connect(database_url)
+        await connection.execute(
+            "insert into result (result_id, job_id, policy_id, bot_id, crawled_at)"
+            " select opilio_uuid7(), opilio_uuid7(), policy_id, 'b', now() - n * interval '1 hour'"
+            f" from policy, generate_series(1, {visits}) n"
+        )
+        await connection.execute(
+            "insert into value_change (policy_id, job_id, field, old, new, at)"
+            " select r.policy_id, r.job_id, 'price', '1', '2', r.crawled_at from result r"
+            " join policy p using (policy_id) where p.url like '%lively'"
+        )
+        await connection.close()
+
+    asyncio.run(work())
+
+
+def test_a_plan_says_what_would_change_and_why(opilio_command: Command, database_url: str) -> None:
+    for name in ("lively", "still"):
+        assert opilio_command("policies", "add", f"https://a.example/{name}", "--every", "1h").code == 0
+    assert "nothing to learn from" in opilio_command("recrawl", "plan").err
+    visited(database_url)
+    read = opilio_command("recrawl", "plan")
+    assert read.code == 0, read.err
+    assert "2 policies, 48.0 crawls a day" in read.out
+    assert "a fixed schedule needs" in read.out
+    assert "https://a.example/still" in read.out.partition("crawled less")[2].partition("crawled more")[0]
+    found = opilio_command("recrawl", "plan", "--budget", "10", "--json").json
+    assert found["crawls_per_day"] == pytest.approx(10, rel=0.05)
+    assert {page["url"] for page in found["less"]} >= {"https://a.example/still"}
+    assert opilio_command("recrawl", "plan", "--host", "b.example", "--json").json is None
+
+
+def test_the_status_of_the_budgets(opilio_command: Command) -> None:
+    assert "no adaptive policies" in opilio_command("recrawl", "status").err
+    opilio_command("policies", "add", "https://a.example/", "--every", "6h", "--schedule", "adaptive")
+    (pool,) = opilio_command("recrawl", "status", "--json").json
+    assert (pool["pool"], pool["budget_per_day"], pool["costly"]) == ("", None, [])
+    read = opilio_command("recrawl", "status")
+    assert read.code == 0, read.err
+    assert "(fleet)" in read.out
 
 
 def test_a_missing_file(opilio_process: Command) -> None:

@@ -230,6 +230,23 @@ async def test_idle_bots_take_the_nearest_pages_early(farm_with: FarmMaker) -> N
     assert await farm.due() == 1
 
 
+async def test_idle_bots_never_go_beyond_the_budget_and_only_if_wanted(farm_with: FarmMaker) -> None:
+    farm, careful = farm_with(crawl_fill_idle=True, crawl_budget_per_day=240), farm_with()
+    made = await farm.policies(50, frequency_hours=1)
+    await farm.rows("update policy_state set last_success_at = $1", farm.clock.at)
+    await farm.opilio.policies.set_schedule(made, "adaptive")
+    await farm.opilio.budgets.refit()
+    early, late = farm.clock.at, farm.clock.at + timedelta(days=9)
+    await farm.rows("update policy_due set early_at = $1, due_at = $2", early, late)
+    farm.later(minutes=12)
+    assert await careful.due() == 0  # the option is off
+    assert await farm.due() == 2  # all fifty may be taken early; the budget of 12 minutes pays for two
+    assert len(await farm.pull()) == 2
+    assert await farm.due() == 0
+    farm.later(hours=5)
+    assert await farm.due() == 3  # what was not used is lost but for 20 minutes
+
+
 async def test_priors_are_fitted_at_night(farm: Farm) -> None:
     await farm.policies(80, schedule="adaptive", frequency_hours=1)
     await farm.opilio.budgets.refit()

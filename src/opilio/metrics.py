@@ -51,7 +51,7 @@ COUNTED = (
     _counter("jobs_created", "Jobs that the scheduler made because their policy was due."),
     _counter("jobs_done", "Jobs that ended with a result."),
     _counter("jobs_failed", "Jobs that ended without a result."),
-    _counter("jobs_expired", "Locks that ran out before a result came."),
+    _counter("jobs_expired", "Locks whose TTL passed before a result came."),
     _counter("jobs_retried", "Crawls that failed or expired and will be tried again."),
     _counter("bot_pulls", "Pulls by bots, with or without jobs."),
     Metric("crawl_duration_seconds", "histogram", "How long crawls took, as bots report it."),

@@ -33,7 +33,7 @@ async def test_it_works(farm: Farm) -> None:
         ("locked", "done", "bot:bot-3"),
     ]
     assert [row.reason for row in told] == [
-        "created", "pulled", "TIMEOUT: 30 s", "pulled", "the lock ran out after 600 s (bot-2)", "retry 2 of 3", "pulled",
+        "created", "pulled", "TIMEOUT: 30 s", "pulled", "the lock expired after 600 s (bot-2)", "retry 2 of 3", "pulled",
         "result accepted",
     ]  # fmt: skip
     assert [int((row.at - start).total_seconds()) for row in told] == [0, 0, 10, 310, 1010, 1010, 1610, 1613]

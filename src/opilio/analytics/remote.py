@@ -21,7 +21,7 @@ _PATIENCE = httpx2.Timeout(30, connect=5)
 _LATER = frozenset({408, 425, 429})
 
 
-class FeelingAnswer(msgspec.Struct):
+class SentimentAnswer(msgspec.Struct):
     label: Literal["negative", "neutral", "positive"]
     score: float | None = None
     probabilities: dict[str, float] = {}
@@ -33,7 +33,7 @@ class IntentAnswer(msgspec.Struct):
     scores: dict[str, float] = {}
 
 
-A = TypeVar("A", FeelingAnswer, IntentAnswer)
+A = TypeVar("A", SentimentAnswer, IntentAnswer)
 
 
 class Endpoint(Generic[A]):
@@ -74,7 +74,7 @@ class RemoteSentiment(DefaultSentiment):
 
     def __init__(self, url: str) -> None:
         super().__init__()
-        self._endpoint = Endpoint(url, FeelingAnswer)
+        self._endpoint = Endpoint(url, SentimentAnswer)
         self.version = f"remote-sentiment:{url}"
         self.languages = None  # which languages it knows is the model's affair
 
@@ -92,7 +92,7 @@ class RemoteIntent:
         return [Intent(answer.label[:100], answer.confidence, answer.scores) for answer in answers]
 
 
-def _feeling(answer: FeelingAnswer) -> Sentiment:
+def _feeling(answer: SentimentAnswer) -> Sentiment:
     """Where only a label is given, it is taken at its word."""
     chances = answer.probabilities or {answer.label: 1.0}
     score = answer.score

@@ -76,7 +76,7 @@ def add(
     ] = Schedule.FIXED,
     min_interval: Duration = None,
     max_interval: Duration = None,
-    hot: Annotated[bool, typer.Option("--hot", help="A business signal: crawl it sooner.")] = False,
+    hot: Annotated[bool, typer.Option("--hot", help="Crawl before other policies.")] = False,
     label: Annotated[list[str] | None, typer.Option(help="key=value. Repeatable.")] = None,
     config: Annotated[str, typer.Option(metavar="JSON", help="crawl_config for the bot.")] = "{}",
     rules: Annotated[str, typer.Option(metavar="JSON", help="rule_set for the bot.")] = "{}",

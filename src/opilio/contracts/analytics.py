@@ -10,7 +10,7 @@ RiskLevel = Literal["low", "medium", "high", "critical"]
 KeywordRole = Literal["brand", "competitor"]
 
 
-class AspectFeeling(msgspec.Struct, kw_only=True):
+class AspectSentiment(msgspec.Struct, kw_only=True):
     """How a post feels about one side of a thing, and the words that speak of it."""
 
     sentiment: str
@@ -58,7 +58,7 @@ class Post(msgspec.Struct, kw_only=True):
     intent_confidence: float | None
     sentiment: SentimentLabel | None
     sentiment_score: float | None
-    aspects: dict[str, AspectFeeling]
+    aspects: dict[str, AspectSentiment]
     impact_score: float | None
     risk_level: RiskLevel | None
     impact_breakdown: list[ImpactReason]
@@ -80,7 +80,7 @@ class PostComment(msgspec.Struct, kw_only=True):
 
 
 class TrendPoint(msgspec.Struct, kw_only=True):
-    """Volume and feeling of one hour, day, week or month."""
+    """Volume and sentiment of one hour, day, week or month."""
 
     at: datetime
     posts: int

@@ -77,7 +77,7 @@ class LockExpiry:
         for row in rows:
             # Heartbeats may have come between the search and the lock of the row.
             if row["locked_until"] is not None and row["locked_until"] <= row["at"]:
-                self.expire(ends, row, "sweeper", "the lock ran out")
+                self.expire(ends, row, "sweeper", "the lock expired")
         if rows:
             await ends.write(session, rows[0]["at"])
         return ExpiredLocks(len(ends.returned), len(ends.finished))

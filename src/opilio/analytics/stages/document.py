@@ -32,7 +32,7 @@ class Document:
 
     @property
     def signs(self) -> dict[str, float]:
-        """The dense features of the text's feelings; not to be changed."""
+        """The dense features of the text's sentiment; not to be changed."""
         if self._signs is None:
             self._signs = polarity_features(self.polarity, self.tokens)
         return self._signs

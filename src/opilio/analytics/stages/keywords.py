@@ -47,7 +47,7 @@ _COMPOUNDS = TwoTables(
     (text, None) for text in [*_THINGS, *(text for text, _ in _LISTED_ASPECTS if " " in text)]
 )
 _TALKED_OF = _both(text for text, _ in _LISTED_ASPECTS if " " not in text)
-_FEELINGS = frozenset(e.text for e in entries("polarity.txt"))
+_POLAR_WORDS = frozenset(e.text for e in entries("polarity.txt"))
 
 
 class DefaultKeywords:
@@ -94,9 +94,9 @@ def _names(text: str) -> list[str]:
     found = []
     for match in _NAMES.finditer(text):
         words = match.group().lower().split()
-        if words[0] in _STOPWORDS or words[0] in _FEELINGS:
+        if words[0] in _STOPWORDS or words[0] in _POLAR_WORDS:
             words = words[1:]
-        if len(words) > 1 and not any(word in _FEELINGS for word in words):
+        if len(words) > 1 and not any(word in _POLAR_WORDS for word in words):
             found.append(" ".join(words))
     return found
 
@@ -110,7 +110,7 @@ def _weight(token: str) -> float:
 
 
 def _names_something(token: str) -> bool:
-    if len(token) < 2 or not token[0].isalpha() or token in _STOPWORDS or token in _FEELINGS:
+    if len(token) < 2 or not token[0].isalpha() or token in _STOPWORDS or token in _POLAR_WORDS:
         return False
     if token in _TALKED_OF:
         return True

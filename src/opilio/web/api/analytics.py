@@ -118,7 +118,7 @@ async def analytics_comments(call: Call) -> Any:
     return _whole(found)
 
 
-@_get("trends", "Volume and feeling over time", query=TrendQuery, answer=list[TrendPoint])
+@_get("trends", "Volume and sentiment over time", query=TrendQuery, answer=list[TrendPoint])
 async def analytics_trends(call: Call) -> Any:
     q: TrendQuery = call.query
     return _whole(await call.opilio.analytics.trends(call.text("project_id"), q.wanted, bucket=q.bucket))

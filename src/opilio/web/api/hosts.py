@@ -28,7 +28,7 @@ async def get_host(call: Call) -> Any:
     "PUT",
     "/api/v1/hosts/{host:str}",
     "write",
-    "Set the limits of a host; what is left out falls back to the fleet's default",
+    "Set the limits of a host; omitted ones use the default",
     body=LimitsRequest,
     answer=Host,
     tag="hosts",

@@ -37,7 +37,7 @@
       xAxis: axis("time"), yAxis: axis("value", { minInterval: 1 }),
       series: ["pending", "locked", "due"].map((field, i) => ({ name: names(element)[i], type: "line", showSymbol: false, connectNulls: true, areaStyle: i ? undefined : { opacity: 0.15 }, data: over(rows, field) })),
     }),
-    feeling: (element, rows) => ({
+    sentiment: (element, rows) => ({
       color: ["--chart-failed", "--chart-pending", "--chart-done", "--chart-locked"].map(colour),
       grid: { left: 8, right: 8, top: 32, bottom: 4, containLabel: true },
       xAxis: axis("time"),

@@ -74,7 +74,8 @@ async def test_private_addresses_are_refused_unless_allowed(plane):
 async def test_ctrl_c_ends_it(plane):
     async with plane.serving() as server:
         process = await start("--server", server, "--token", plane.token("b"), "--bot-id", "b")
-        await plane.until(lambda plane: plane.requests.get("pull", 0) >= 1)
+        line = await asyncio.wait_for(process.stderr.readline(), 60)
+        assert line.decode() == f"The bot b is connected to {server} and waits for jobs.\n"
         process.send_signal(signal.SIGINT)
         assert await ended(process) == (0, "", "")
 
@@ -83,7 +84,10 @@ async def test_a_wrong_token_is_one_line_and_exit_1(plane):
     async with plane.serving() as server:
         code, out, err = await ended(await start("--server", server, "--token", "wrong"))
     assert (code, out) == (1, "")
-    assert err == "opilio bot run: unauthorized: the token or API key is unknown or was revoked\n"
+    assert err == (
+        f"opilio bot run: {server} does not accept the token: the token or API key is unknown or was revoked "
+        "(unauthorized); `opilio bots token BOT_ID` prints a new one.\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -31,7 +32,9 @@ async def run_until_settled(plane, server: str, *command: str) -> None:
             process.kill()
 
 
-@pytest.mark.parametrize("name", ["httpx2_bot.py", "playwright_bot.py", "scrapy_spider.py"])
+@pytest.mark.parametrize(
+    "name", ["httpx2_bot.py", "node_bot.mjs", "playwright_bot.py", "scrapy_spider.py", "shell_bot.sh"]
+)
 def test_they_are_short(name):
     assert len((EXAMPLES / name).read_text().splitlines()) <= 45
 
@@ -42,6 +45,20 @@ async def test_httpx2(plane):
         await run_until_settled(plane, server, sys.executable, str(EXAMPLES / "httpx2_bot.py"))
     assert bytes(plane.job(good).outcome.price) == b"49.90"
     assert plane.job(gone).outcome.error_code == "CONTENT_NOT_FOUND"
+
+
+async def test_node(plane, monkeypatch):
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("needs node")
+    monkeypatch.setenv("OPILIO_BOT_ID", "example")
+    async with Site().serving() as site, plane.serving() as server:
+        good, gone = plane.add(site.html("/p")), plane.add(site.address + "/gone")
+        empty = plane.add(site.html("/empty", "<h1>nothing</h1>"), max_retries=0)
+        await run_until_settled(plane, server, node, str(EXAMPLES / "node_bot.mjs"))
+    assert (bytes(plane.job(good).outcome.price), plane.job(good).outcome.title) == (b'"49.90"', "Lamp")
+    assert plane.job(gone).outcome.error_code == "CONTENT_NOT_FOUND"
+    assert plane.job(empty).outcome.error_code == "PARSE_ERROR"
 
 
 async def test_playwright(plane, monkeypatch):

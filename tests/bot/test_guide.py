@@ -21,6 +21,7 @@ from opilio.net.loopback_server import Reply
 from tests.bot.testkit import Site
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "how-to" / "bot-guide.md").read_text()
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SNIPPETS = dict(re.findall(r"<!-- run: (\S+) -->\n```\w+\n(.*?)```", GUIDE, re.DOTALL))
 BODIES = re.findall(r"<!-- contract: (\S+) -->\n```json\n(.*?)```", GUIDE, re.DOTALL)
 
@@ -94,6 +95,28 @@ async def test_the_quick_start(plane, tmp_path):
     assert bytes(plane.job(job).outcome.price) == b"49.90"
 
 
+async def test_a_bot_says_in_one_line_that_it_is_connected_and_in_one_that_its_token_is_wrong(plane):
+    program = (
+        "import sys; from opilio.bot import Bot; bot = Bot(sys.argv[1], sys.argv[2])\n"
+        "@bot.handler()\nasync def crawl(job): return {}\n"
+        "bot.run()"
+    )
+    async with plane.serving() as server:
+        for token, said in (
+            (plane.token("my-bot"), "The bot my-bot is connected to"),
+            ("wrong", "does not accept"),
+        ):
+            bot = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-c", program, server, token), stderr=asyncio.subprocess.PIPE
+            )
+            line = (await asyncio.wait_for(bot.stderr.readline(), 30)).decode()
+            assert said in line
+            if bot.returncode is None and token != "wrong":
+                bot.send_signal(signal.SIGTERM)
+            _, rest = await asyncio.wait_for(bot.communicate(), 30)
+            assert (bot.returncode, rest) == (1 if token == "wrong" else 0, b"")
+
+
 async def test_the_complete_bot_in_python(plane, tmp_path):
     async with Site().serving() as site, Site().serving("127.0.0.2") as other, plane.serving() as server:
         answer = {"cents": 123450, "currency": "EUR", "name": "Lamp", "stock": 3}
@@ -113,8 +136,8 @@ async def test_the_complete_bot_in_shell(plane, tmp_path):
         site.pages["/busy"] = Reply(429)
         good = plane.add(site.html("/p", "<title>Lamp</title>"))
         gone, busy = plane.add(site.address + "/gone"), plane.add(site.address + "/busy", max_retries=0)
-        (tmp_path / "bot.sh").write_text(SNIPPETS["shell-bot"])
-        await run(plane, server, "sh", "bot.sh", cwd=tmp_path)
+        assert (EXAMPLES / "shell_bot.sh").read_text() == SNIPPETS["shell-bot"]
+        await run(plane, server, "sh", str(EXAMPLES / "shell_bot.sh"), cwd=tmp_path)
     assert plane.job(good).outcome.data == {"title": "Lamp"}
     assert plane.job(gone).outcome.error_code == "CONTENT_NOT_FOUND"
     assert (plane.job(busy).outcome.error_code, plane.job(busy).outcome.retry_after) == ("RATE_LIMITED", 60)

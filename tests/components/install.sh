@@ -6,7 +6,7 @@ declare -A package_of=(
   [rabbitmq-server]=rabbitmq-server [redis-server]=redis-server [chromium]=chromium
   # what checks deploy/
   [promtool]=prometheus [nginx]=nginx [caddy]=caddy [pgbouncer]=pgbouncer [systemd-analyze]=systemd
-  [mmdebstrap]=mmdebstrap [buildah]=buildah [crun]=crun
+  [mmdebstrap]=mmdebstrap [buildah]=buildah
 )
 export PATH="$PATH:/usr/sbin:/usr/lib/rabbitmq/bin"
 

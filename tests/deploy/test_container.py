@@ -111,7 +111,7 @@ def image(buildah, place: Path) -> Iterator[SimpleNamespace]:
     buildah(
         *("build", "--quiet", "--isolation", "chroot", "--format", "docker"),
         *("--build-arg", "BASE=localhost/base", "--build-arg", "EXTRAS=server"),
-        *("--volume", "/etc/ssl/certs:/etc/ssl/certs:ro", "--volume", f"{cache}:/root/.cache/uv"),
+        *("--volume", "/etc/ssl/certs:/etc/ssl/certs:ro", "--volume", f"{cache}:/var/cache/uv"),
         *("--file", DEPLOY / "container/Containerfile", "--tag", "opilio", context),
     )
     made = buildah("from", "opilio")

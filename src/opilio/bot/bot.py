@@ -3,13 +3,14 @@
 import asyncio
 import contextlib
 import signal
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import httpx2
 
 from opilio.bot.client import ControlPlane
-from opilio.bot.errors import Misconfigured
+from opilio.bot.errors import BotError, Misconfigured, NotAllowed
 from opilio.bot.handlers import QUEUES, Crawl, Handler, capabilities_of, scopes_of
 from opilio.bot.job_report import JobReport
 from opilio.bot.pull_loop import Limits, PullLoop
@@ -73,23 +74,41 @@ class Bot:
         return register
 
     def run(self) -> None:
-        """Runs until SIGTERM or SIGINT; for `if __name__ == "__main__"`."""
-        asyncio.run(self.serve(signals=True))
+        """Runs until SIGTERM or SIGINT; for `if __name__ == "__main__"`. One line on stderr says that it is connected.
 
-    async def serve(self, *, until_idle: bool = False, signals: bool = False) -> None:
-        """Runs until `stop()`, or, with `until_idle`, until there is nothing left to pull."""
+        A wrong token or configuration is one line too, and exit code 1.
+        """
+        try:
+            asyncio.run(self.serve(signals=True, announce=True))
+        except BotError as error:
+            sys.stderr.write(f"{explain(error, self.server)}\n")
+            raise SystemExit(1) from None
+
+    async def serve(self, *, until_idle: bool = False, signals: bool = False, announce: bool = False) -> None:
+        """Runs until `stop()`, or, with `until_idle`, until there is nothing left to pull.
+
+        `announce` writes a line to stderr when the server has answered for the first time.
+        """
         if not self._handlers:
             raise Misconfigured("the bot has no handler; add one with @bot.handler()")
         if self._loop is not None:
             raise Misconfigured("the bot is already running")
         scopes = scopes_of(self._handlers, self._capabilities or capabilities_of(self._handlers))
         async with ControlPlane(self.server, self._token, self.bot_id, self._transport) as plane:
-            self._loop = PullLoop(plane, self._handlers, scopes, self._limits, self._observe)
+            connected = self._announce(plane) if announce else None
+            self._loop = PullLoop(plane, self._handlers, scopes, self._limits, self._observe, connected)
             try:
                 with _stopped_by_signals(self) if signals else contextlib.nullcontext():
                     await self._loop.run(until_idle=until_idle)
             finally:
                 self._loop = None
+
+    def _announce(self, plane: ControlPlane) -> Callable[[], None]:
+        def connected() -> None:
+            sys.stderr.write(f"The bot {plane.bot_id} is connected to {self.server} and waits for jobs.\n")
+            sys.stderr.flush()
+
+        return connected
 
     def stop(self) -> None:
         """Stops cleanly; called again, without waiting for running crawls."""
@@ -118,6 +137,14 @@ def _stopped_by_signals(bot: Bot) -> Iterator[None]:
     finally:
         for number in caught:
             loop.remove_signal_handler(number)
+
+
+def explain(error: BotError, server: str) -> str:
+    """One line that says what is wrong."""
+    if isinstance(error, NotAllowed):
+        hint = "`opilio bots token BOT_ID` prints a new one"
+        return f"{server} does not accept the token: {error.message} ({error.code}); {hint}."
+    return f"The bot cannot run: {error}"
 
 
 def _check_address(server: str, token: str) -> None:

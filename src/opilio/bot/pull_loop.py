@@ -46,11 +46,13 @@ class PullLoop:
         scopes: list[Scope],
         limits: Limits,
         observe: Callable[[JobReport], None],
+        connected: Callable[[], None] | None = None,
     ) -> None:
         self._plane = plane
         self._scopes = scopes
         self._limits = limits
         self._observe = observe
+        self._connected = connected
         # Every scope needs a slot for its pull.
         self._slots = asyncio.Semaphore(max(limits.concurrency + limits.prefetch, len(scopes)))
         self._running = asyncio.Semaphore(limits.concurrency)
@@ -104,9 +106,13 @@ class PullLoop:
             if not slots:
                 return
             asked_at = perf_counter()
-            jobs, retry_after = await self._pull_once(
-                scope, slots, 0 if until_idle else self._limits.wait_seconds
-            )
+            announces = self._connected is not None
+            # The first answer tells that the bot is connected: it must not wait for a job.
+            wait_seconds = 0 if until_idle or announces else self._limits.wait_seconds
+            jobs, retry_after = await self._pull_once(scope, slots, wait_seconds)
+            if self._connected is not None:
+                self._connected()
+                self._connected = None
             for job in jobs:
                 self._accept(job)
             # With several scopes, one without work must not hold the slots of the others.
@@ -115,6 +121,8 @@ class PullLoop:
                 continue
             if until_idle and not self._workers:
                 return
+            if announces:
+                continue
             pause = min(_IDLE_PAUSE if retry_after is None else retry_after, _LONGEST_IDLE_PAUSE)
             await self._rest(pause - (perf_counter() - asked_at), until_idle=until_idle)
 

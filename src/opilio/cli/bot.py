@@ -64,6 +64,7 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line for each job.")] = False,
 ) -> None:
     """Pulls and crawls jobs until Ctrl-C."""
+    from opilio.bot.bot import explain
     from opilio.bot.errors import BotError
 
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(message)s")
@@ -73,7 +74,7 @@ def run(
     try:
         asyncio.run(work)
     except BotError as error:
-        typer.echo(f"opilio bot run: {error}", err=True)
+        typer.echo(f"opilio bot run: {explain(error, server)}", err=True)
         raise typer.Exit(1) from None
 
 
@@ -105,7 +106,7 @@ async def _serve(
         options=options,
         observe=_print_json if as_json else _print_line,
     ) as bot:
-        await bot.serve(until_idle=once, signals=True)
+        await bot.serve(until_idle=once, signals=True, announce=not once and not as_json)
 
 
 def _queues(text: str) -> list[Any]:

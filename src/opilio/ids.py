@@ -2,6 +2,7 @@
 
 import os
 import time
+from datetime import datetime
 from uuid import UUID
 
 
@@ -11,3 +12,8 @@ def uuid7() -> UUID:
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62
     return UUID(int=value)
+
+
+def oldest_uuid7(at: datetime) -> UUID:
+    """The smallest UUIDv7 that could be made at a moment: a bound for lists that are ordered by id."""
+    return UUID(int=int(at.timestamp() * 1000) << 80)

@@ -15,6 +15,7 @@ FOLDER = Path(__file__).parents[2] / "screenshots"
 async def addresses(opilio: Opilio) -> dict[str, str]:
     done = (await opilio.insights.jobs(status="done", limit=1)).items[0]
     locked = (await opilio.insights.jobs(status="locked", limit=1)).items[0]
+    failed = (await opilio.insights.jobs(status="failed", limit=1)).items[0]
     pending = (await opilio.insights.jobs(status="pending", limit=1)).items[0]
     return {
         "overview": "/",
@@ -33,8 +34,11 @@ async def addresses(opilio: Opilio) -> dict[str, str]:
         "job-waiting": f"/jobs/{pending.id}",
         "results": "/results",
         "bots": "/bots?tokens=hanoi-1",
+        "bot": "/bots/hanoi-1",
         "hosts": "/hosts?edit=books.example",
         "adaptive": "/adaptive",
+        "host": "/hosts/toys.example",
+        "job-failed": f"/jobs/{failed.id}",
         "projects": "/projects",
         "project": "/projects/tea",
         "project-waiting": "/projects/shoes-2026",

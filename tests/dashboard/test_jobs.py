@@ -1,7 +1,12 @@
 """Jobs in the browser: watch one go through its states, act on it, read what it found."""
 
+from datetime import UTC, datetime, timedelta
+
+import pytest
 from playwright.async_api import Page, expect
 
+from opilio.contracts.management import TimelineRow
+from opilio.insights.story import story
 from opilio.runtime.bootstrap import Opilio
 from tests.dashboard.conftest import Bot, add_policy
 
@@ -79,3 +84,57 @@ async def test_a_late_result_is_shown_and_not_applied(admin: Page, opilio: Opili
     await admin.goto(f"/jobs/{job_id}")
     await expect(admin.get_by_text("Late results")).to_be_visible()
     await expect(admin.get_by_text("too late")).to_be_visible()
+
+
+async def test_a_failed_job_tells_its_story_and_leads_to_its_bot_and_host(
+    admin: Page, opilio: Opilio, bot: Bot
+) -> None:
+    policy_id = await add_policy(opilio, "https://a.example/shoe", max_retries=0)
+    await add_policy(opilio, "https://b.example/lamp")
+    await opilio.operator_actions.run_now(policy_id, "test")
+    [job] = await bot.pull()
+    await bot.submit(job, success=False, error_code="TIMEOUT", error_msg="no answer within 30 s")
+    await admin.goto("/jobs?q=SHOE&error=TIMEOUT")
+    row = admin.locator("tbody tr")
+    await expect(row).to_contain_text("no answer within 30 s")
+    await row.locator("a.text-reset", has_text="bot-1").click()
+
+    await expect(admin.locator("h1")).to_have_text("bot-1")
+    await expect(admin.locator("#errors")).to_contain_text("TIMEOUT")
+    await expect(admin.locator("[data-chart] svg path").first).to_be_attached()
+    await admin.locator("#jobs tbody a").click()
+    await expect(admin.locator("#cause")).to_contain_text("no answer within 30 s")
+    await expect(admin.locator("#story svg")).to_have_count(2)
+    await expect(admin.locator("#story")).to_contain_text("running")
+    await admin.get_by_role("link", name="a.example", exact=True).click()
+    await expect(admin.locator("[data-chart] svg path").first).to_be_attached()
+    # The bar of this hour is one failed job; a click on it lists that job.
+    boxes = [await path.bounding_box() for path in await admin.locator("[data-chart] path").all()]
+    bar = next(box for box in boxes if box and box["height"] > 60 and box["width"] < 30)
+    await admin.mouse.click(bar["x"] + bar["width"] / 2, bar["y"] + bar["height"] / 2)
+    await admin.wait_for_url("**/jobs?host=a.example&status=failed&since=*")
+    await expect(admin.locator("tbody tr")).to_have_count(1)
+    # A bulk action on all that match touches what the filter shows, and nothing else.
+    await admin.get_by_role("button", name="All matching…").click()
+    await admin.get_by_role("button", name="Retry…").click()
+    await expect(admin.locator("h1")).to_have_text("Retry 1 job")
+
+
+def test_a_story_has_the_times_between_the_transitions() -> None:
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def row(seconds: int, to: str) -> TimelineRow:
+        return TimelineRow(from_=None, to=to, at=begin + timedelta(seconds=seconds), by="x", reason=to)
+
+    rows = [row(0, "pending"), row(10, "locked"), row(15, "pending"), row(35, "locked"), row(40, "done")]
+    found = story(rows, begin)
+    assert [(s.kind, s.seconds) for s in found] == [
+        ("waiting", 10),
+        ("running", 5),
+        ("retry", 20),
+        ("running", 5),
+    ]
+    assert [round(s.offset, 3) for s in found] == [0, 0.25, 0.375, 0.875]
+    assert sum(s.share for s in found) == pytest.approx(1)
+    active = story(rows[:2], begin + timedelta(seconds=12))
+    assert (active[-1].end, active[-1].seconds) == (None, 2)

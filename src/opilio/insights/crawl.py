@@ -1,7 +1,7 @@
 """Questions about policies, jobs, results, hosts and bots."""
 
 import heapq
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -152,13 +152,22 @@ class CrawlInsights:
         host: str | None = None,
         policy_id: UUID | None = None,
         bot_id: str | None = None,
+        policy_ids: Sequence[UUID] | None = None,
+        error: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
     ) -> Page[Any]:
+        """Newest first; a time span is about when they finished, so it leaves out active jobs."""
         params: dict[str, Any] = {
             "before": read_uuid(cursor),
             "status": status,
             "host": host,
             "policy_id": policy_id,
             "bot_id": bot_id,
+            "policy_ids": policy_ids,
+            "error": error,
+            "since": since,
+            "until": until,
             "most": limit + 1,
         }
         async with self._db.transaction() as session:
@@ -200,13 +209,25 @@ class CrawlInsights:
         cursor: str | None = None,
         url: str | None = None,
         policy_id: UUID | None = None,
+        like: Sequence[UUID] | None = None,
+        currency: str | None = None,
+        in_stock: bool | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
     ) -> Page[Any]:
-        policy_ids = None if policy_id is None else [policy_id]
+        policy_ids = like if policy_id is None else [policy_id]
         if url is not None:
             found = {row["policy_id"] for row in await self._db.fetch(_Q.policy_ids_of_url, url=url)}
             policy_ids = [i for i in found if policy_id in (None, i)]
         rows = await self._db.fetch(
-            _Q.results, before=read_uuid(cursor), policy_ids=policy_ids, most=limit + 1
+            _Q.results,
+            before=read_uuid(cursor),
+            policy_ids=policy_ids,
+            currency=currency,
+            in_stock=in_stock,
+            since=since,
+            until=until,
+            most=limit + 1,
         )
         return page_of(rows, limit, _structs(Result), lambda row: row["id"])
 
@@ -245,8 +266,14 @@ class CrawlInsights:
         )
 
     async def bots(self, *, limit: int = 50, cursor: str | None = None) -> Page[Any]:
-        rows = await self._db.fetch(_Q.bots, after=read_text(cursor), most=limit + 1)
+        rows = await self._db.fetch(_Q.bots, after=read_text(cursor), bot_id=None, most=limit + 1)
         return page_of(rows, limit, _structs(BotInfo), lambda row: row["bot_id"])
+
+    async def bot(self, bot_id: str) -> BotInfo:
+        rows = await self._db.fetch(_Q.bots, after=None, bot_id=bot_id, most=1)
+        if not rows:
+            raise NotFound("there is no bot %(bot_id)s", bot_id=bot_id)
+        return BotInfo(**rows[0])
 
     # ── figures ──────────────────────────────────────────────────────────────────────────────────
 

@@ -13,6 +13,7 @@ from opilio.adapters.postgres import Database, Row, load_queries
 
 _Q = load_queries("opilio.insights")
 _COUNT_EXACTLY = 100_000
+_MOST_LIKE = 1_000
 RETRY_BUCKETS = ("0", "1", "2", "3", "4", "5+")
 DURATION_BUCKETS = ("< 0.5", "< 1", "< 2", "< 5", "< 10", "< 30", "< 60", "60+")
 # Span and step of the charts: never more than a few hundred points.
@@ -126,6 +127,10 @@ class JobFilter(msgspec.Struct, kw_only=True, frozen=True):
     host: str | None = None
     policy_id: UUID | None = None
     bot_id: str | None = None
+    error: str | None = None
+    q: str | None = None
+    finished_since: datetime | None = None
+    finished_until: datetime | None = None
 
 
 class Choice(msgspec.Struct, kw_only=True, frozen=True):
@@ -241,12 +246,19 @@ class Figures:
     async def job_ids(self, chosen: JobFilter, choice: Choice, most: int) -> list[tuple[UUID, str]]:
         """Ids and states of jobs, oldest first."""
         fields = msgspec.structs.asdict(chosen) | msgspec.structs.asdict(choice)
+        fields["policy_ids"] = await self.policies_like(fields.pop("q"))
         rows: list[Row] = []
         if chosen.status not in ("done", "failed", "expired"):
             rows += await self._db.fetch(_Q.waiting_job_ids, most=most, **fields)
         if chosen.status not in ("pending", "locked"):
             rows += await self._db.fetch(_Q.ended_job_ids, most=most, **fields)
         return sorted((row["id"], row["status"]) for row in rows)[:most]
+
+    async def policies_like(self, q: str | None) -> list[UUID] | None:
+        """The policies that a search for jobs or results means; None if nothing is searched for."""
+        if q is None:
+            return None
+        return [row["id"] for row in await self._db.fetch(_Q.policies_like, q=q, most=_MOST_LIKE)]
 
     async def names(self, kind: str, ids: Sequence[UUID]) -> dict[UUID, str]:
         """What people call some policies or jobs: the product, or else the URL."""

@@ -179,3 +179,16 @@ def _bots_at_cap(facts: Facts, now: datetime) -> WhyReason | None:
         "every bot with the capability %(queue)s holds its most of %(cap)s locked jobs",
         {"queue": facts.queue, "cap": facts.bot_cap},
     )
+
+
+def brief(
+    run_at: datetime | None, cooling_until: datetime | None, bot_seen_at: datetime | None, now: datetime
+) -> tuple[str, datetime | None] | None:
+    """The nearest reason for a pending job in a list, from what is known without asking for each of them."""
+    if run_at is not None and run_at > now:
+        return "waiting_retry", run_at
+    if cooling_until is not None and cooling_until > now:
+        return "host_cooling", cooling_until
+    if bot_seen_at is None or bot_seen_at <= now - _BOT_IS_GONE:
+        return "no_capable_bot", None
+    return None

@@ -34,6 +34,7 @@ from opilio.delivery.outbox.routing import Route, to_broker, to_local_bus
 from opilio.delivery.webhooks import address
 from opilio.delivery.webhooks.endpoints import Webhooks
 from opilio.errors import Unavailable
+from opilio.insights.activity import Activity
 from opilio.insights.alerts import FiredAlerts
 from opilio.insights.analytics import AnalyticsInsights
 from opilio.insights.crawl import CrawlInsights
@@ -83,6 +84,7 @@ class Opilio:
     figures: Figures
     prices: Prices
     fired_alerts: FiredAlerts
+    activity: Activity
     views: SavedViews
 
 
@@ -171,6 +173,7 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
         figures=Figures(database),
         prices=Prices(database),
         fired_alerts=FiredAlerts(database),
+        activity=Activity(database),
         views=SavedViews(database),
     )
 

@@ -41,6 +41,9 @@ where (:before::uuid is null or j.job_id < :before::uuid)
   and (:host::text is null or j.host_id = (select x.host_id from host x where x.name = :host::text))
   and (:policy_id::uuid is null or j.policy_id = :policy_id::uuid)
   and (:bot_id::text is null or j.locked_by = :bot_id::text)
+  and (:policy_ids::uuid[] is null or j.policy_id = any(:policy_ids::uuid[]))
+  and (:error::text is null or j.last_error_code = :error::text)
+  and :since::timestamptz is null and :until::timestamptz is null
 order by j.job_id desc limit :most::int;
 
 -- name: ended_jobs
@@ -54,6 +57,10 @@ where (:before::uuid is null or a.job_id < :before::uuid)
   and (:host::text is null or a.host_id = (select x.host_id from host x where x.name = :host::text))
   and (:policy_id::uuid is null or a.policy_id = :policy_id::uuid)
   and (:bot_id::text is null or a.locked_by = :bot_id::text)
+  and (:policy_ids::uuid[] is null or a.policy_id = any(:policy_ids::uuid[]))
+  and (:error::text is null or a.last_error_code = :error::text)
+  and (:since::timestamptz is null or a.finished_at >= :since::timestamptz)
+  and (:until::timestamptz is null or a.finished_at < :until::timestamptz)
 order by a.job_id desc limit :most::int;
 
 -- name: job
@@ -81,6 +88,10 @@ select r.result_id as id, r.job_id, r.policy_id, p.url, r.bot_id, r.price, r.cur
 from result r join policy p on p.policy_id = r.policy_id
 where (:before::uuid is null or r.result_id < :before::uuid)
   and (:policy_ids::uuid[] is null or r.policy_id = any(:policy_ids::uuid[]))
+  and (:currency::text is null or r.currency = :currency::text)
+  and (:in_stock::boolean is null or r.in_stock = :in_stock::boolean)
+  and (:since::timestamptz is null or r.crawled_at >= :since::timestamptz)
+  and (:until::timestamptz is null or r.crawled_at < :until::timestamptz)
 order by r.result_id desc limit :most::int;
 
 -- name: policy_ids_of_url
@@ -127,7 +138,7 @@ left join lateral (
   select sum(x.pulls) as pulls, sum(x.pulled) as pulled, sum(x.done) as done, sum(x.failed) as failed, sum(x.late) as late,
          sum(least(x.duration_seconds, 86400.0 * x.done)) as duration
   from bot_activity x where x.bot_id = b.bot_id and x.hour > now() - interval '24 hours') a on true
-where (:after::text is null or b.bot_id > :after::text)
+where (:after::text is null or b.bot_id > :after::text) and (:bot_id::text is null or b.bot_id = :bot_id::text)
 order by b.bot_id limit :most::int;
 
 -- name: why_facts

@@ -15,7 +15,8 @@ with chosen as materialized (
     where not (:by_state::boolean) and p.deleted_at is null
       and (:enabled::boolean is null or s.enabled = :enabled::boolean)
       and (:host::text is null or p.host_id = (select x.host_id from host x where x.name = :host::text))
-      and (:q::text is null or position(lower(:q::text) in lower(p.url || ' ' || coalesce(s.last_title, ''))) > 0)
+      and (:q::text is null or position(lower(:q::text) in lower(p.url || ' ' || coalesce(s.last_title, ''))) > 0
+        or s.last_data ->> 'sku' = :q::text)
       and (:queue::text is null or p.job_queue = :queue::text)
       and (:is_hot::boolean is null or p.hot = :is_hot::boolean)
       and (:failing::boolean is null or (s.failure_count > 0) = :failing::boolean)
@@ -54,7 +55,8 @@ where p.deleted_at is null
   and (:ids::uuid[] is null or p.policy_id = any(:ids::uuid[]))
   and (:enabled::boolean is null or s.enabled = :enabled::boolean)
   and (:host::text is null or p.host_id = (select x.host_id from host x where x.name = :host::text))
-  and (:q::text is null or position(lower(:q::text) in lower(p.url || ' ' || coalesce(s.last_title, ''))) > 0)
+  and (:q::text is null or position(lower(:q::text) in lower(p.url || ' ' || coalesce(s.last_title, ''))) > 0
+        or s.last_data ->> 'sku' = :q::text)
   and (:queue::text is null or p.job_queue = :queue::text)
   and (:is_hot::boolean is null or p.hot = :is_hot::boolean)
   and (:failing::boolean is null or (s.failure_count > 0) = :failing::boolean)
@@ -82,6 +84,9 @@ where (:after::uuid is null or j.job_id > :after::uuid) and (:until::uuid is nul
   and (:host::text is null or j.host_id = (select x.host_id from host x where x.name = :host::text))
   and (:policy_id::uuid is null or j.policy_id = :policy_id::uuid)
   and (:bot_id::text is null or j.locked_by = :bot_id::text)
+  and (:policy_ids::uuid[] is null or j.policy_id = any(:policy_ids::uuid[]))
+  and (:error::text is null or j.last_error_code = :error::text)
+  and :finished_since::timestamptz is null and :finished_until::timestamptz is null
 order by j.job_id limit :most::int;
 
 -- name: ended_job_ids
@@ -94,6 +99,10 @@ where (:after::uuid is null or a.job_id > :after::uuid) and (:until::uuid is nul
   and (:host::text is null or a.host_id = (select x.host_id from host x where x.name = :host::text))
   and (:policy_id::uuid is null or a.policy_id = :policy_id::uuid)
   and (:bot_id::text is null or a.locked_by = :bot_id::text)
+  and (:policy_ids::uuid[] is null or a.policy_id = any(:policy_ids::uuid[]))
+  and (:error::text is null or a.last_error_code = :error::text)
+  and (:finished_since::timestamptz is null or a.finished_at >= :finished_since::timestamptz)
+  and (:finished_until::timestamptz is null or a.finished_at < :finished_until::timestamptz)
 order by a.job_id limit :most::int;
 
 -- name: host_list

@@ -30,6 +30,34 @@ async def list_bots(request: PageRequest) -> Page:
     return Page("bots.html", request.locale.gettext("Bots"), values | shown, rows=found.items)
 
 
+@BOTS.page("/bots/{id:str}")
+async def one_bot(request: PageRequest) -> Page:
+    """What a bot did and does: throughput, errors, the jobs that it holds."""
+    bot = await request.opilio.insights.bot(request.name())
+    insights = request.opilio.insights
+    locked = (await insights.jobs(bot_id=bot.bot_id, status="locked", limit=50)).items
+    ended = [
+        job for job in (await insights.jobs(bot_id=bot.bot_id, limit=30)).items if job.status != "locked"
+    ]
+    errors = await request.opilio.activity.bot_errors(bot.bot_id)
+    values = {
+        "bot": bot,
+        "locked": locked,
+        "ended": ended,
+        "errors": errors,
+        "now": (await request.app.live.system_status()).at,
+        "server": request.server,
+    }
+    data = {"bot": bot, "locked": locked, "errors": errors, "jobs": ended}
+    return Page("bot.html", bot.bot_id, values, data=data, rows=ended, charts=True)
+
+
+@BOTS.page("/bots/{id:str}/series")
+async def bot_over_time(request: PageRequest) -> Page:
+    """What a bot did hour by hour, for its chart."""
+    return Page(None, "", rows=await request.opilio.activity.bot(request.name()))
+
+
 @BOTS.action("/bots/tokens", need="admin")
 async def new_token(request: PageRequest) -> Any:
     """The token is shown once, on the next page."""

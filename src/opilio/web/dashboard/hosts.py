@@ -7,6 +7,7 @@ import msgspec
 from opilio.contracts.decoding import named
 from opilio.contracts.management import LimitsRequest
 from opilio.crawl.politeness import Limits
+from opilio.insights.dashboard import PolicyFilter
 from opilio.web.dashboard.page import MAX_PAGE, Page, PageRequest, Section, redirect
 
 HOSTS = Section()
@@ -29,6 +30,31 @@ async def list_hosts(request: PageRequest) -> Page:
         "edit": next((row for row in shown if row["host"] == request.query("edit")), None),
     }
     return Page("hosts.html", request.locale.gettext("Hosts"), values, rows=shown)
+
+
+@HOSTS.page("/hosts/{id:str}")
+async def one_host(request: PageRequest) -> Page:
+    """One host: its state, its limits, and how crawls went over the last day."""
+    host = await request.opilio.insights.host(request.name())
+    failed = (await request.opilio.insights.jobs(host=host.host, status="failed", limit=20)).items
+    policies = await request.opilio.figures.policies(
+        PolicyFilter(host=host.host), sort="priority", page=1, size=10
+    )
+    values = {
+        "host": host,
+        "failed": failed,
+        "policies": policies[:10],
+        "fleet": request.opilio.settings.fleet_limits,
+        "now": (await request.app.live.system_status()).at,
+    }
+    data = {"host": host, "failed": failed}
+    return Page("host.html", host.host, values, data=data, charts=True)
+
+
+@HOSTS.page("/hosts/{id:str}/series")
+async def host_over_time(request: PageRequest) -> Page:
+    """How crawls of a host ended hour by hour, for its chart."""
+    return Page(None, "", rows=await request.opilio.activity.host(request.name()))
 
 
 @HOSTS.action("/hosts/limits")

@@ -1,12 +1,16 @@
 """Jobs: the list by state, and the page of one as the state machine that it is."""
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from opilio.contracts.management import FullResult, Job
 from opilio.crawl.job import TRANSITIONS, Cause, State
 from opilio.errors import Invalid
-from opilio.insights.dashboard import JobFilter
+from opilio.insights.dashboard import JobFilter, SystemStatus
+from opilio.insights.story import story
+from opilio.insights.why import brief
 from opilio.web.dashboard.commands import as_commands
 from opilio.web.dashboard.diagram import draw
 from opilio.web.dashboard.forms import uuid_of
@@ -25,6 +29,10 @@ def job_filter(request: PageRequest) -> JobFilter:
         host=(request.query("host") or "").lower() or None,
         policy_id=uuid_of(policy_id) if policy_id else None,
         bot_id=request.query("bot_id"),
+        error=request.query("error"),
+        q=request.query("q"),
+        finished_since=request.moment("since"),
+        finished_until=request.moment("until", is_end=True),
     )
 
 
@@ -38,12 +46,18 @@ async def list_jobs(request: PageRequest) -> Page:
         host=chosen.host,
         policy_id=chosen.policy_id,
         bot_id=chosen.bot_id,
+        policy_ids=await request.opilio.figures.policies_like(chosen.q),
+        error=chosen.error,
+        since=chosen.finished_since,
+        until=chosen.finished_until,
     )
+    status = await request.app.live.system_status()
     gettext = request.locale.gettext
     values = {
         "items": found.items,
         "next_cursor": found.next_cursor,
-        "system_status": await request.app.live.system_status(),
+        "system_status": status,
+        "reasons": await _reasons(request, found.items, status),
         "saved": await request.opilio.views.all("jobs"),
         "system": [
             ("", gettext("All")),
@@ -56,6 +70,18 @@ async def list_jobs(request: PageRequest) -> Page:
     options = {"status": "--status", "host": "--host", "policy_id": "--policy", "bot_id": "--bot"}
     commands = as_commands(request, "opilio jobs list", "/jobs", options)
     return Page("jobs.html", gettext("Jobs"), values, rows=found.items, watch=watch, commands=commands)
+
+
+async def _reasons(request: PageRequest, jobs: Sequence[Job], status: SystemStatus) -> dict[UUID, Any]:
+    """Why the pending jobs of a list wait, as far as the list itself can say."""
+    pending = [job for job in jobs if job.status == "pending"]
+    if not pending:
+        return {}
+    cooling = await request.opilio.activity.cooling([job.host for job in pending])
+    seen = {queue.queue: queue.bot_seen_at for queue in status.queues}
+    return {
+        job.id: brief(job.run_at, cooling.get(job.host), seen.get(job.queue), status.at) for job in pending
+    }
 
 
 @JOBS.page("/jobs/{id:str}")
@@ -75,6 +101,7 @@ async def one_job(request: PageRequest) -> Page:
         {
             "job": job,
             "timeline": timeline,
+            "story": story(timeline, datetime.now(UTC)),
             "late": late,
             "why": why,
             "result": shown,

@@ -26,6 +26,7 @@ async def overview(request: PageRequest) -> Page:
             "system_status": system_status,
             "problems": found,
             "span": span,
+            "step": int(SPANS[span][1].total_seconds()),
             "moves": await _moves(request, system_status.at),
             "histograms": await request.opilio.figures.histograms(span),
         },

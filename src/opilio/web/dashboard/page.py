@@ -4,6 +4,7 @@ import base64
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote, unquote, urlencode
 from uuid import UUID
@@ -34,6 +35,7 @@ SHOW_ONCE = "opilio_once"
 _FORM_BYTES = 4 * 2**20
 
 
+_DATE = len("2030-01-31")
 MAX_PAGE = 10_000  # the last page that a list shows; filters lead further
 
 
@@ -64,6 +66,18 @@ class PageRequest:
 
     def flag(self, name: str) -> bool | None:
         return {"yes": True, "no": False}.get(self.query(name) or "")
+
+    def moment(self, name: str, *, is_end: bool = False) -> datetime | None:
+        """A date or a time of the query string, in UTC if it has no zone; a date as an end includes its day."""
+        text = self.query(name)
+        if text is None:
+            return None
+        try:
+            found = datetime.fromisoformat(text)
+        except ValueError:
+            raise Invalid(name, "must be a date, such as 2030-01-31") from None
+        found = found if found.tzinfo else found.replace(tzinfo=UTC)
+        return found + timedelta(days=1) if is_end and len(text) == _DATE else found
 
     def page_number(self) -> int:
         text = self.query("page") or "1"

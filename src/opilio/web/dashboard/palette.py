@@ -1,5 +1,6 @@
 """The command palette: from a few letters to a page, a policy, a host, a bot or a job."""
 
+from urllib.parse import quote
 from uuid import UUID
 
 from opilio.errors import NotFound
@@ -25,6 +26,13 @@ def _pages(request: PageRequest) -> list[PaletteItem]:
     gettext = request.locale.gettext
     page, command = gettext("page"), gettext("command")
     items = [
+        (gettext("Dark theme"), "cookie:opilio_theme=dark", command),
+        (gettext("Light theme"), "cookie:opilio_theme=light", command),
+        ("Tiếng Việt", "cookie:opilio_lang=vi", command),
+        ("English", "cookie:opilio_lang=en", command),
+        (gettext("Change password"), "/account", page),
+        (gettext("Expired"), "/jobs?status=expired", page),
+        (gettext("Export prices"), "/prices/export", command),
         (gettext("Overview"), "/", page),
         (gettext("Price changes"), "/prices", page),
         (gettext("Alerts"), "/alerts", page),
@@ -55,6 +63,8 @@ def _pages(request: PageRequest) -> list[PaletteItem]:
         items += [
             (gettext("Connect a bot"), "/bots#connect", command),
             (gettext("Settings"), "/settings", page),
+            (gettext("Operators"), "/settings", page),
+            (gettext("API keys"), "/settings", page),
             (gettext("Audit log"), "/settings/audit", page),
         ]
     return items
@@ -69,10 +79,12 @@ async def _things(request: PageRequest, wanted: str) -> list[PaletteItem]:
         for row in policies[:_MOST]
     ]
     hosts = await figures.hosts(q=wanted, cooling=None, page=1, size=_MOST)
-    found += [(row["host"], f"/hosts?q={row['host']}", gettext("host")) for row in hosts[:_MOST]]
+    found += [(row["host"], f"/hosts/{quote(row['host'])}", gettext("host")) for row in hosts[:_MOST]]
     bots = await request.opilio.insights.bots(limit=200)
     matching = [bot.bot_id for bot in bots.items if wanted.lower() in bot.bot_id.lower()]
-    found += [(bot, f"/jobs?bot_id={bot}", gettext("bot")) for bot in matching[:_MOST]]
+    found += [(bot, f"/bots/{quote(bot)}", gettext("bot")) for bot in matching[:_MOST]]
+    found += await _webhooks(request, wanted)
+    found += await _errors(request, wanted)
     projects = await request.opilio.project_insights.projects(limit=_MOST, q=wanted)
     found += [
         (project.brand_name or project.project_id, f"/projects/{project.project_id}", gettext("project"))
@@ -89,6 +101,35 @@ async def _things(request: PageRequest, wanted: str) -> list[PaletteItem]:
         if wanted.lower() in view["name"].lower()
     ]
     return found
+
+
+async def _webhooks(request: PageRequest, wanted: str) -> list[PaletteItem]:
+    found = await request.opilio.webhooks.page(limit=200)
+    return [
+        (hook.url, f"/webhooks/{hook.id}", request.locale.gettext("webhook"))
+        for hook in found.items
+        if wanted.lower() in f"{hook.url} {hook.description}".lower()
+    ][:_MOST]
+
+
+async def _errors(request: PageRequest, wanted: str) -> list[PaletteItem]:
+    """Error codes that bots reported lately, and jobs by the URL that they crawl."""
+    gettext = request.locale.gettext
+    status = await request.app.live.system_status()
+    found = [
+        (code, f"/jobs?status=failed&error={quote(code)}", gettext("error"))
+        for code in status.error_codes
+        if wanted.lower() in code.lower()
+    ]
+    return [
+        *found,
+        (gettext("Jobs with “%(wanted)s”", wanted=wanted), f"/jobs?q={quote(wanted)}", gettext("search")),
+        (
+            gettext("Results with “%(wanted)s”", wanted=wanted),
+            f"/results?q={quote(wanted)}",
+            gettext("search"),
+        ),
+    ]
 
 
 async def _by_id(request: PageRequest, wanted: str) -> list[PaletteItem]:

@@ -17,7 +17,14 @@ _HARMLESS = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src dat
 async def list_results(request: PageRequest) -> Page:
     policy_id = request.query("policy_id")
     found = await request.opilio.insights.results(
-        limit=50, cursor=request.query("cursor"), policy_id=uuid_of(policy_id) if policy_id else None
+        limit=50,
+        cursor=request.query("cursor"),
+        policy_id=uuid_of(policy_id) if policy_id else None,
+        like=await request.opilio.figures.policies_like(request.query("q")),
+        currency=(request.query("currency") or "").upper() or None,
+        in_stock=request.flag("stock"),
+        since=request.moment("since"),
+        until=request.moment("until", is_end=True),
     )
     values = {"items": found.items, "next_cursor": found.next_cursor}
     return Page("results.html", request.locale.gettext("Results"), values, rows=found.items)

@@ -56,7 +56,20 @@ async def one_webhook(request: PageRequest) -> Page:
         "spans": list(_SINCE),
     }
     data = {"endpoint": endpoint, "attempts": attempts.items}
-    return Page("webhook.html", endpoint.url, values | request.shown_once(), data=data, rows=attempts.items)
+    return Page(
+        "webhook.html",
+        endpoint.url,
+        values | request.shown_once(),
+        data=data,
+        rows=attempts.items,
+        charts=bool(attempts.items),
+    )
+
+
+@WEBHOOKS.page("/webhooks/{id:str}/series")
+async def deliveries_over_time(request: PageRequest) -> Page:
+    """Deliveries and latency of an endpoint, for its chart."""
+    return Page(None, "", rows=await request.opilio.activity.webhook(request.id()))
 
 
 @WEBHOOKS.action("/webhooks/{id:str}/switch")

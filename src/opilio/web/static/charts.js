@@ -30,7 +30,18 @@
     ended: (element, rows) => ({
       color: ["--chart-done", "--chart-failed", "--chart-expired"].map(colour),
       xAxis: axis("time"), yAxis: axis("value", { minInterval: 1 }),
-      series: ["done", "failed", "expired"].map((field, i) => ({ name: names(element)[i], type: "bar", stack: "all", barMaxWidth: 14, data: over(rows, field) })),
+      series: ["done", "failed", "expired"].map((field, i) => ({ name: names(element)[i], id: field, type: "bar", stack: "all", barMaxWidth: 14, data: over(rows, field) })),
+      dataZoom: [{ type: "inside" }],
+    }),
+    // Deliveries of a webhook, and how long its answers took.
+    deliveries: (element, rows) => ({
+      color: ["--chart-done", "--chart-failed", "--chart-locked"].map(colour),
+      grid: { left: 8, right: 8, top: 32, bottom: 4, containLabel: true },
+      xAxis: axis("time"), yAxis: [axis("value", { minInterval: 1 }), axis("value", { splitLine: { show: false } })],
+      series: [
+        ...["delivered", "failed"].map((field, i) => ({ name: names(element)[i], type: "bar", stack: "all", barMaxWidth: 18, data: over(rows, field) })),
+        { name: names(element)[2], type: "line", yAxisIndex: 1, symbolSize: 5, connectNulls: false, data: rows.map((row) => [row.at, row.latency_ms === null ? null : Math.round(row.latency_ms)]) },
+      ],
     }),
     active: (element, rows) => ({
       color: ["--chart-pending", "--chart-locked", "--chart-expired"].map(colour),
@@ -112,7 +123,14 @@
     element.dataset.drawn = "yes";
     if (!element.dataset.clickable) {
       element.dataset.clickable = "yes";
-      chart.on("click", (point) => { if (point.data?.job) location.href = `/jobs/${point.data.job}`; });
+      chart.on("click", (point) => {
+        if (point.data?.job) location.href = `/jobs/${point.data.job}`;
+        // A bar opens the list of what it counts.
+        else if (element.dataset.click && point.seriesId) {
+          const from = new Date(point.data[0]), until = new Date(from.getTime() + element.dataset.step * 1000);
+          location.href = `${element.dataset.click}&status=${point.seriesId}&since=${from.toISOString()}&until=${until.toISOString()}`;
+        }
+      });
     }
   };
   const drawAll = () => document.querySelectorAll("[data-chart]").forEach((element) => { watch.observe(element); draw(element); });

@@ -52,6 +52,7 @@
       down.hidden = true;
       const figures = JSON.parse(event.detail.data);
       missing(figures.away);
+      followTick();
       const format = new Intl.NumberFormat(document.documentElement.lang);
       for (const place of $$("[data-figure]")) place.textContent = format.format(figures[place.dataset.figure]);
     });
@@ -83,6 +84,15 @@
       for (const part of $$("[data-renew]")) htmx.trigger(part, "renew");
       document.dispatchEvent(new Event("opilio:renew"));
     }, Math.max(0, counted + 15000 - Date.now()));
+  }
+
+  // A list whose rows nobody watches one by one is asked for again now and then, unless somebody reads an open row.
+  let followed = Date.now();
+  function followTick() {
+    const list = $("[data-refresh-on-tick]");
+    if (!list || Date.now() - followed < 5000 || document.hidden || $("details[open]", list)) return;
+    followed = Date.now();
+    refresh();
   }
 
   // Something on the screen changed. A page that somebody is working on waits for a click.
@@ -201,7 +211,7 @@
     $("#confirm").showModal();
   });
   $("#palette")?.addEventListener("keydown", (event) => {
-    const links = $$("#palette-results a"), at = links.indexOf(document.activeElement);
+    const links = $$("#palette-results a, #palette-results button"), at = links.indexOf(document.activeElement);
     if (event.key === "ArrowDown") links[Math.min(at + 1, links.length - 1)]?.focus();
     else if (event.key === "ArrowUp") (at > 0 ? links[at - 1] : $("#palette input")).focus();
     else if (event.key === "Enter" && at < 0) links[0]?.click();

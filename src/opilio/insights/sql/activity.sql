@@ -1,0 +1,53 @@
+-- What bots, hosts and webhooks did over time, for their charts.
+
+-- name: bot_history
+-- What a bot did, hour by hour; hours without work count as none.
+select h.hour as at, coalesce(a.done, 0)::int as done, coalesce(a.failed, 0)::int as failed, coalesce(a.late, 0)::int as expired,
+  coalesce(a.pulls, 0)::int as pulls, (a.duration_seconds / nullif(a.done + a.failed, 0))::float8 as mean_seconds,
+  least(a.duration_seconds / 3600, 1000)::float8 as busy
+from generate_series(date_trunc('hour', now() - :span::interval), date_trunc('hour', now()), interval '1 hour') h(hour)
+left join bot_activity a on a.bot_id = :bot_id::text and a.hour = h.hour order by 1;
+
+-- name: bot_errors
+-- The errors of a bot's newest jobs, the most frequent first.
+select coalesce(x.last_error_code, x.status) as code, count(*)::int as jobs, max(x.finished_at) as last_at from (
+  select a.status, a.last_error_code, a.finished_at from job_archive a
+  where a.locked_by = :bot_id::text order by a.job_id desc limit 2000) x
+where x.status <> 'done' group by 1 order by 2 desc limit 10;
+
+-- name: host_history
+-- How the jobs of a host ended, hour by hour: from the jobs of its policies that were created since then.
+select h.hour as at, count(a.job_id) filter (where a.status = 'done')::int as done,
+  count(a.job_id) filter (where a.status = 'failed')::int as failed, count(a.job_id) filter (where a.status = 'expired')::int as expired,
+  count(a.job_id) filter (where a.last_error_code = 'RATE_LIMITED')::int as rate_limited
+from generate_series(date_trunc('hour', now() - :span::interval), date_trunc('hour', now()), interval '1 hour') h(hour)
+left join (
+  select a.job_id, a.status, a.last_error_code, a.finished_at
+  from (select p.policy_id from host x join policy p on p.host_id = x.host_id and p.deleted_at is null
+        where x.name = :host::text order by p.policy_id desc limit 5000) p
+  cross join lateral (
+    select a.job_id, a.status, a.last_error_code, a.finished_at from job_archive a
+    where a.policy_id = p.policy_id and a.job_id >= :oldest::uuid order by a.job_id desc limit 200) a) a
+  on a.finished_at >= h.hour and a.finished_at < h.hour + interval '1 hour'
+group by 1 order by 1;
+
+-- name: webhook_history
+-- Deliveries of an endpoint, hour by hour, and how long its answers took.
+select h.hour as at, count(a.at) filter (where a.outcome = 'delivered')::int as delivered,
+  count(a.at) filter (where a.outcome <> 'delivered')::int as failed, (avg(a.latency_ms))::float8 as latency_ms
+from generate_series(date_trunc('hour', now() - :span::interval), date_trunc('hour', now()), interval '1 hour') h(hour)
+left join (
+  select a.at, a.outcome, a.latency_ms from webhook_attempt a
+  where a.endpoint_id = :endpoint_id::uuid and a.attempt_id >= :oldest::uuid order by a.attempt_id desc limit 50000) a
+  on a.at >= h.hour and a.at < h.hour + interval '1 hour'
+group by 1 order by 1;
+
+-- name: cooling_of_hosts
+-- Which of these hosts are left alone now, and until when.
+select h.name as host, h.cooling_until from host h where h.name = any(:hosts::text[]) and h.cooling_until > now();
+
+-- name: policies_like
+-- Policies whose URL, name or article number has this text.
+select p.policy_id as id from policy p join policy_state s on s.policy_id = p.policy_id
+where position(lower(:q::text) in lower(p.url || ' ' || coalesce(s.last_title, ''))) > 0 or s.last_data ->> 'sku' = :q::text
+order by p.policy_id desc limit :most::int;

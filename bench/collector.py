@@ -221,7 +221,7 @@ async def fuzz(place: Place) -> None:
     await place.publish(fuzzed(random.Random(3), FUZZED))
     rate, verdicts = await taken_in(place, FUZZED)
     assert set(verdicts) <= {"Ack", "DeadLetter"}, verdicts
-    assert sum(verdicts.values()) == FUZZED
+    assert sum(verdicts.values()) == FUZZED, verdicts
     kept = await place.bus.depth("collector.results.dlq")
     assert kept == verdicts["DeadLetter"], (kept, verdicts)
     say(

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from math import exp, log
 from random import Random
 
+from bench.size import scaled
 from opilio.crawl.adaptive.simulation.trace import Trace
 
-PAGES, HOSTS, DAYS = 10_000, 150, 90.0
+PAGES, HOSTS, DAYS = scaled(10_000, 300), 150, 90.0
 _SLOWEST, _FASTEST = 1 / 1000, 100.0
 _SPREAD = 3.05  # of the logarithm of the rate; 40 % of its variance belongs to the host
 _MEDIAN = 1 / 11

@@ -90,6 +90,7 @@ async def live(
             evening = tick % TICKS_A_DAY == TICKS_A_DAY - 1
             if evening:
                 await asyncio.gather(*(opilio.budgets.refit_priors() for opilio in (first, second)))
+            await asyncio.gather(*(opilio.sibling_changes.run_once() for opilio in (first, second)))
             await asyncio.gather(*(opilio.scheduler.create_due() for opilio in (first, second)))
             if tick % 3 == 2:
                 await asyncio.gather(*(opilio.lock_expiry.run_once() for opilio in (first, second)))

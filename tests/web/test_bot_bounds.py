@@ -2,6 +2,7 @@
 
 import asyncio
 from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
@@ -245,6 +246,40 @@ async def test_a_time_that_cannot_be_stored(site: Site, moment: str) -> None:
     body = {"url": "https://shop.example/", "next_run_at": moment}
     error = await site.writer.refused("validation_error", 400, "POST", "/api/v1/policies", body)
     assert error["details"][0]["field"] == "next_run_at"
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"/api/v1/analytics/p/{part}"
+        for part in ("summary", "trends", "posts", "keywords", "share-of-voice", "errors")
+    ],
+)
+async def test_a_time_that_nobody_can_mean(site: Site, path: str, moment: str) -> None:
+    for field in ("since", "until"):
+        address = f"{path}?{field}={quote(moment)}"
+        error = await site.reader.refused("validation_error", 400, "GET", address)
+        assert error["details"][0]["field"] == field
+
+
+async def test_the_character_u0000_is_refused_by_name_wherever_it_is_sent(site: Site) -> None:
+    webhook = await site.admin.ok(
+        "POST", "/api/v1/webhooks", {"url": "https://hook.example/", "events": ["*"]}, status=201
+    )
+    nul = "a\x00b"
+    sent = [
+        ("POST", "/api/v1/dry-runs", {"keywords": ["tea", nul]}, "keywords[1]"),
+        ("PATCH", f"/api/v1/webhooks/{webhook['id']}", {"description": nul}, "description"),
+        ("POST", "/api/v1/policies", {"url": "https://a.example/", "labels": {nul: "x"}}, "labels"),
+        ("POST", "/api/v1/projects", {"project_id": "p", "brand_keywords": [nul]}, "brand_keywords[0]"),
+    ]
+    for method, path, body, field in sent:
+        error = await site.admin.refused("validation_error", 400, method, path, body)
+        assert error["details"][0]["field"] == field, path
+        assert "U+0000" in error["message"]
+    literal = {"description": "a\\u0000b"}  # a backslash and five characters
+    await site.admin.ok("PATCH", f"/api/v1/webhooks/{webhook['id']}", literal)
 
 
 @pytest.mark.parametrize("cursor", ["AAAA", "wrI", "²", "OTk5OTk5OTk5OTk5OTk5OTk5OQ"])

@@ -201,3 +201,35 @@ async def test_a_waiting_poll_is_answered_when_the_server_stops(opilio, server, 
         answer = await poll
         assert (answer.status_code, answer.json()["data"]["count"]) == (200, 0)
         assert await asyncio.to_thread(server.process.wait, 20) == 0
+
+
+async def test_a_request_that_has_begun_is_finished_when_the_server_stops(opilio, server, bot_token) -> None:
+    await start(server)
+    async with client(server, bot_token) as http:
+        job = await locked_job(opilio, http)
+    result = {"bot_id": "bot-1", "job_id": job["job_id"], "lock_token": job["lock_token"], "success": True}
+    body = json.dumps(result | {"price": 1, "currency": "EUR"}).encode()
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    head = f"POST /api/crawl/submit/ HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {bot_token}\r\n"
+    writer.write(head.encode() + f"content-length: {len(body)}\r\n\r\n".encode() + body[:10])
+    await writer.drain()
+    async with client(server) as http:  # answered after the request above was taken
+        await http.get("/healthz")
+    server.process.terminate()
+    log = server.data_dir / "server.log"
+    async with asyncio.timeout(20):  # it stops accepting when it has heard the signal
+        while await asyncio.to_thread(accepts, server.port):
+            await asyncio.sleep(0.05)
+        writer.write(body[10:])
+        assert b"200" in await reader.readline(), log.read_text()
+    writer.close()
+    assert await asyncio.to_thread(server.process.wait, 20) == 0
+    assert (await opilio.insights.job(job["job_id"])).status == "done"
+
+
+def accepts(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=2).close()
+    except OSError:
+        return False
+    return True

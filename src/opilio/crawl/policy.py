@@ -2,16 +2,15 @@
 
 import math
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 from opilio.bounded_json import check_json
+from opilio.clock import check_moment
 from opilio.contracts.policies import PolicyInput
 from opilio.crawl.priority import QUEUES
 from opilio.errors import Invalid
 
 _LONGEST_HOURS = 24 * 366 * 10
 _MOST_LABELS = 50
-_FIRST_YEAR, _LAST_YEAR = 1970, 9000
 
 
 def check(policy: PolicyInput) -> None:
@@ -26,7 +25,8 @@ def check(policy: PolicyInput) -> None:
     if (policy.min_interval_hours or 0) > (policy.max_interval_hours or math.inf):
         raise Invalid("min_interval_hours", "must not be greater than max_interval_hours")
     _labels(policy.labels)
-    _moment("next_run_at", policy.next_run_at)
+    if policy.next_run_at is not None:
+        check_moment("next_run_at", policy.next_run_at)
     check_json("crawl_config", policy.crawl_config)
     check_json("rule_set", policy.rule_set)
 
@@ -37,20 +37,6 @@ def _duration(field: str, value: float) -> None:
     hours = value if field.endswith("hours") else value / 60
     if hours > _LONGEST_HOURS:
         raise Invalid(field, "must be at most ten years")
-
-
-def _moment(field: str, value: datetime | None) -> None:
-    """A time that can be written in UTC: year 1 at +14:00 is before the calendar begins."""
-    if value is None:
-        return
-    try:
-        year = value.astimezone(UTC).year
-    except OverflowError:
-        year = 0
-    if not _FIRST_YEAR <= year <= _LAST_YEAR:
-        raise Invalid(
-            field, "must be between the years %(first)s and %(last)s", first=_FIRST_YEAR, last=_LAST_YEAR
-        )
 
 
 def _labels(labels: Mapping[str, str]) -> None:

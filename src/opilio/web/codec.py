@@ -1,11 +1,13 @@
 """Reads queries and bodies of requests, and encodes responses in one envelope."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
 from litestar import Request, Response
 
+from opilio.clock import check_moment
 from opilio.contracts.decoding import named
 from opilio.contracts.envelope import STATUS_OF
 from opilio.errors import Invalid, Refused
@@ -47,9 +49,29 @@ def read_query(request: AnyRequest, kind: type[T]) -> T:
             raise Invalid(name.replace("\x00", "?"), "contains the character U+0000")
         given[name] = value
     try:
-        return msgspec.convert(given, kind, strict=False)
+        query = msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         raise named(error) from None
+    for name in given:
+        if isinstance(moment := getattr(query, name, None), datetime):
+            check_moment(name, moment)
+    return query
+
+
+def check_text(raw: bytes, body: Any) -> None:
+    """Refuses the character U+0000, which PostgreSQL cannot store, naming the field."""
+    if b"\\u0000" not in raw:  # JSON can only escape it
+        return
+    left = [("", msgspec.to_builtins(body))]
+    while left:
+        path, value = left.pop()
+        if isinstance(value, str) and "\x00" in value:
+            raise Invalid(path.lstrip(".") or "body", "contains the character U+0000")
+        if isinstance(value, dict):
+            left += [(path, name) for name in value]
+            left += [(f"{path}.{name}", inner) for name, inner in value.items()]
+        elif isinstance(value, list):
+            left += [(f"{path}[{number}]", inner) for number, inner in enumerate(value)]
 
 
 async def read_body(request: AnyRequest, most: int) -> bytes:

@@ -13,7 +13,7 @@ from opilio.access.identity import Bot, Operator
 from opilio.contracts.decoding import decode, decoder
 from opilio.errors import Invalid, Refused
 from opilio.runtime.bootstrap import Opilio
-from opilio.web.codec import AnyRequest, answer, read_body, read_query
+from opilio.web.codec import AnyRequest, answer, check_text, read_body, read_query
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Need = Literal["bot", "read", "write", "admin"]
@@ -88,6 +88,8 @@ class Endpoint:
                 raw = await read_body(request, opilio.settings.max_body_mb * 2**20 * self.body_factor)
                 if raw or not self.optional_body:
                     body = raw if reader is None else decode(raw, reader)
+                    if reader is not None and self.need != "bot":  # pages that bots send may contain anything
+                        check_text(raw, body)
             result = await self.handler(Call(opilio, request, who, query, body))
             return result if isinstance(result, Response) else answer(result, self.status)
 

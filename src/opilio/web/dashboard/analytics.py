@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from opilio.clock import check_moment
 from opilio.contracts.analytics import AnalysedProject, CrawlError, Voice
 from opilio.contracts.decoding import named
 from opilio.contracts.events import ALERT_RAISED
@@ -181,11 +182,14 @@ def _moment(field: str, text: str | None, zone: ZoneInfo, *, days: int) -> datet
         return None
     try:
         if len(text) == len("2026-01-31"):
-            return datetime.combine(date.fromisoformat(text) + timedelta(days=days), time(), zone)
-        moment = datetime.fromisoformat(text)
+            moment = datetime.combine(date.fromisoformat(text) + timedelta(days=days), time(), zone)
+        else:
+            moment = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
         raise Invalid(field, "must be a date or a time") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    check_moment(field, moment)
+    return moment
 
 
 def _flat(rows: Sequence[msgspec.Struct]) -> list[dict[str, Any]]:

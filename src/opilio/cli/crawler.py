@@ -9,6 +9,7 @@ import typer
 
 from opilio.cli.context import open_database, run_async, settings
 from opilio.cli.output import Json, JsonLines, note, print_json, print_table
+from opilio.contracts.topology import LIFECYCLE, RESULTS
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -74,6 +75,8 @@ async def _simulate(
                 faults=NO_FAULTS if calm else Faults(),
                 bucket=_bucket(current.blobs),
                 at_once=at_once,
+                results=current.exchange_results,
+                lifecycle=current.exchange_lifecycle,
             )
             for name in platforms
         ]
@@ -89,10 +92,11 @@ async def _link(stack: AsyncExitStack, amqp_url: str | None, platforms: list[str
         stack.push_async_callback(link.close)
         return link
     from opilio.adapters.local_bus import LocalBus
-    from opilio.contracts.topology import PLATFORMS, topology
 
+    current = settings()
+    known = dict.fromkeys([*current.platforms, *platforms])
     database = await stack.enter_async_context(open_database())
-    bus = await LocalBus.connect(database, topology(dict.fromkeys([*PLATFORMS, *platforms])))
+    bus = await LocalBus.connect(database, current.model_copy(update={"platforms": tuple(known)}).topology)
     stack.push_async_callback(bus.close)
     return bus
 
@@ -148,6 +152,16 @@ def check(
             help="Where the crawler puts its batches: s3://bucket?endpoint=… or file:///folder.",
         ),
     ] = None,
+    exchange_results: Annotated[
+        str,
+        typer.Option(
+            envvar="OPILIO_EXCHANGE_RESULTS", help="The exchange that the crawler sends results to."
+        ),
+    ] = RESULTS,
+    exchange_lifecycle: Annotated[
+        str,
+        typer.Option(envvar="OPILIO_EXCHANGE_LIFECYCLE", help="The exchange of data.collected."),
+    ] = LIFECYCLE,
     as_json: Json = False,
 ) -> None:
     """Send tasks to a running crawler and list every rule of the contract that it breaks."""
@@ -161,7 +175,15 @@ def check(
 
     async def work() -> Any:
         store = Buckets(blobs_url).store(_bucket(blobs_url))
-        return await ConformanceCheck(amqp_url, platform, store=store, timeout_seconds=timeout).run(keyword)
+        kit = ConformanceCheck(
+            amqp_url,
+            platform,
+            store=store,
+            timeout_seconds=timeout,
+            results=exchange_results,
+            lifecycle=exchange_lifecycle,
+        )
+        return await kit.run(keyword)
 
     violations = run_async(work())
     if as_json:

@@ -21,7 +21,15 @@ class Report(Protocol):
     """How delivery accepts a report: in the caller's transaction; the newest version wins, the final one is last."""
 
     async def __call__(
-        self, session: Session, *, subject: str, url: str, body: bytes, version: int, final: bool = False
+        self,
+        session: Session,
+        *,
+        subject: str,
+        url: str,
+        body: bytes,
+        version: int,
+        final: bool = False,
+        trace_id: str | None = None,
     ) -> bool: ...
 
 
@@ -79,6 +87,7 @@ class ProgressReporter:
                 body=_encode(completion.progress(change.project_id, change.state, at)),
                 version=change.version,
                 final=done,
+                trace_id=row["trace_id"],
             )
         except Refused as refused:  # a forbidden address: shown as a warning, the other reports go on
             log.warning("collector.webhook_refused", project_id=change.project_id, reason=refused.message)

@@ -204,12 +204,21 @@ class ConformanceCheck:
     """Takes the place of Opilio: use a virtual host of its own, or a broker where no collector runs."""
 
     def __init__(
-        self, amqp_url: str, platform: str, *, store: ObjectStore, timeout_seconds: float = 120
+        self,
+        amqp_url: str,
+        platform: str,
+        *,
+        store: ObjectStore,
+        timeout_seconds: float = 120,
+        results: str = RESULTS,
+        lifecycle: str = LIFECYCLE,
     ) -> None:
         self._url = amqp_url
         self._platform = platform
         self._store = store
         self._timeout_seconds = timeout_seconds
+        self._results = results
+        self._lifecycle = lifecycle
         self._answers: dict[str, TaskAnswers] = {}
         self._received = asyncio.Condition()
 
@@ -246,14 +255,14 @@ class ConformanceCheck:
 
     async def _declare(self, connection: Any) -> None:
         """What a collector would have declared: the exchanges, and the platform's task queue with its delay queues."""
-        whole = topology((self._platform,))
+        whole = topology((self._platform,), results=self._results, lifecycle=self._lifecycle)
         wanted = Topology(whole.exchanges, (task_queue(self._platform),))
         await Declaration(connection).declare(wanted)
 
     async def _listen(self, channel: Any) -> None:
         for exchange, key, kind in (
-            (RESULTS, f"crawler.{self._platform}.result", "results"),
-            (LIFECYCLE, "data.collected", "events"),
+            (self._results, f"crawler.{self._platform}.result", "results"),
+            (self._lifecycle, "data.collected", "events"),
         ):
             queue = await channel.declare_queue(exclusive=True)
             await queue.bind(exchange, key)

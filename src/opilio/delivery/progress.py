@@ -21,7 +21,15 @@ class ProgressReports:
         self._clock = clock or Clock()
 
     async def report(
-        self, session: Session, *, subject: str, url: str, body: bytes, version: int, final: bool = False
+        self,
+        session: Session,
+        *,
+        subject: str,
+        url: str,
+        body: bytes,
+        version: int,
+        final: bool = False,
+        trace_id: str | None = None,
     ) -> bool:
         """False for a report that is older than the stored one or comes after the final one.
 
@@ -36,6 +44,7 @@ class ProgressReports:
             version=version,
             body=body,
             final=final,
+            trace_id=trace_id,
             now=self._clock.now(),
         )
         return counted > 0

@@ -1,11 +1,12 @@
 -- name: report_progress
 -- The newest state of a subject overwrites the one before; after the final one nothing is taken any more.
 with kept as (
-  insert into webhook_progress (subject, endpoint_id, version, body, final, waiting, next_at, updated_at)
-  values (:subject, :endpoint_id, :version, :body, :final, true, coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now()))
+  insert into webhook_progress (subject, endpoint_id, version, body, final, trace_id, waiting, next_at, updated_at)
+  values (:subject, :endpoint_id, :version, :body, :final, :trace_id, true, coalesce(:now::timestamptz, now()),
+          coalesce(:now::timestamptz, now()))
   on conflict (subject) do update
   set endpoint_id = excluded.endpoint_id, version = excluded.version, body = excluded.body, final = excluded.final,
-      waiting = true, updated_at = excluded.updated_at
+      trace_id = excluded.trace_id, waiting = true, updated_at = excluded.updated_at
   where webhook_progress.version < excluded.version and not webhook_progress.final
   returning 1
 )

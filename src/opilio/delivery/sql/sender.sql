@@ -25,7 +25,7 @@ with open as materialized (
 )
 select l.*, e.url, e.secret,
        case when e.old_secret_until > coalesce(:now::timestamptz, now()) then e.old_secret end as old_secret,
-       d.delivery_id, d.subject, d.webhook_id, d.type, d.attempts, coalesce(d.body, v.body) as body
+       d.delivery_id, d.subject, d.webhook_id, d.type, d.attempts, coalesce(d.body, v.body) as body, p.trace_id
 from leased l
 join webhook_endpoint e using (endpoint_id)
 left join lateral (
@@ -38,6 +38,7 @@ left join lateral (
 left join lateral (
   select v.body from event_log v where v.logged_at = d.event_logged_at and v.event_id = d.webhook_id::uuid limit 1
 ) v on d.event_logged_at is not null
+left join webhook_progress p on p.subject = d.subject and d.event_logged_at is null
 order by l.endpoint_id, d.next_at, d.delivery_id;
 
 -- name: next_open

@@ -21,6 +21,7 @@ class Delivery:
     type: str
     attempts: int  # made before
     body: bytes | None  # None when its event is no longer in the log
+    trace_id: str | None = None  # of the project that it reports
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,5 +127,11 @@ def batches_of(rows: Iterable[Row], lease: UUID) -> list[EndpointBatch]:
 
 def _delivery(row: Row) -> Delivery:
     return Delivery(
-        row["delivery_id"], row["subject"], row["webhook_id"], row["type"], row["attempts"], row["body"]
+        row["delivery_id"],
+        row["subject"],
+        row["webhook_id"],
+        row["type"],
+        row["attempts"],
+        row["body"],
+        row["trace_id"],
     )

@@ -139,6 +139,11 @@ class Sender:
         if delivery.body is None:
             return Response(None, 0, error="its event is no longer in the log")
         headers = signature.headers(delivery.webhook_id, datetime.now(UTC), delivery.body, batch.secrets)
+        trace = delivery.trace_id or ""
+        if (
+            trace.isascii() and trace.isprintable() and trace.strip()
+        ):  # it came from outside: a header must not break
+            headers["x-trace-id"] = trace.strip()
         return await self._client.send(batch.url, delivery.body, headers)
 
     async def _record_finished(self) -> Counts:

@@ -1,0 +1,1 @@
+alter table webhook_progress drop column trace_id;

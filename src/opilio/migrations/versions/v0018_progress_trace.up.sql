@@ -1,0 +1,1 @@
+alter table webhook_progress add column trace_id text;

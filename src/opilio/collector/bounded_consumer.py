@@ -1,11 +1,12 @@
 """Consumes a queue with a prefetch that follows the size of its messages: brokers bound it by count alone."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from opilio.bus import Bus, Consumer, Handler, Message, Verdict
 
 _MAX_BYTES = 64 << 20
-_LEAST, _FIRST, _MOST = 2, 50, 200
+# The first messages may be as large as a broker takes (16 MiB), so that few are asked for until their size is known.
+_LEAST, _FIRST, _MOST = 2, 8, 200
 
 
 def prefetch_for(largest: int, max_bytes: int = _MAX_BYTES) -> int:
@@ -24,12 +25,17 @@ class BoundedConsumer:
         self._largest = 0  # bytes of the largest message since the last look
         self._consumer: Consumer | None = None
         self.prefetch = _FIRST
+        # Called when messages are too large for the prefetch, so that it is adapted at once.
+        self.on_growth: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
         self._consumer = await self._bus.consume(self._queue, self._handle, prefetch=self.prefetch)
 
     def _handle(self, message: Message) -> Awaitable[Verdict]:
-        self._largest = max(self._largest, len(message.body))
+        if len(message.body) > self._largest:
+            self._largest = len(message.body)
+            if self._largest * self.prefetch > 2 * self._max_bytes:
+                self.on_growth()
         return self._handler(message)
 
     async def adapt(self) -> dict[str, int]:

@@ -74,8 +74,10 @@ class Collector:
         progress = Loop("progress_reports", 1.0, self.progress.run_once, drain=True, pace=0.1)
         self.intake = Intake(database, self.state, config, changed=progress.wake)
         self._results = BoundedConsumer(bus, RESULTS_QUEUE, self.intake.handle)
+        prefetch = Loop("results_prefetch", 2.0, self._results.adapt)
+        self._results.on_growth = prefetch.wake
         self._loops = [
-            Loop("results_prefetch", 2.0, self._results.adapt),
+            prefetch,
             Loop(
                 "send_tasks",
                 5.0,

@@ -1,10 +1,16 @@
 """Keyword projects in the browser: create one, watch it come to its end, see what went wrong."""
 
+import asyncio
+
 from playwright.async_api import Page, expect
 
 from opilio.contracts.projects import ProjectInput
+from opilio.contracts.topology import RESULTS
 from opilio.crawler.simulator import Faults
-from opilio.runtime.bootstrap import Opilio
+from opilio.runtime.bootstrap import Opilio, open_bus, wire
+from opilio.runtime.roles import collector
+from opilio.runtime.settings import load_settings
+from tests.collector.samples import encoded, v2
 from tests.dashboard.listening import fill_projects, finished, listening
 from tests.delivery.receiver import Receiver
 
@@ -120,3 +126,46 @@ async def test_the_overview_counts_projects_in_progress(admin: Page, opilio: Opi
         await expect(admin.locator("#tiles a", has_text="Projects in progress").locator(".h1")).to_have_text(
             "0"
         )
+
+
+async def test_a_dry_run_shows_what_is_found(admin: Page, opilio: Opilio) -> None:
+    await admin.goto("/projects")
+    await admin.get_by_role("link", name="Dry run").click()
+    await admin.get_by_label("Keywords").fill("trà sữa\n\n trà đào ")
+    await admin.get_by_label("Posts per platform").fill("5")
+    await admin.get_by_role("button", name="Start dry run").click()
+    await expect(admin.locator("h1")).to_contain_text("trà sữa, trà đào")
+    await expect(admin.locator("#dry-run .alert")).to_contain_text("Waiting for the crawlers")
+    async with listening(opilio):
+        # Nobody reloads the page.
+        await expect(admin.locator("#dry-run .alert")).to_have_count(0, timeout=30_000)
+    found = await opilio.project_insights.dry_run(admin.url.rsplit("/", 1)[-1])
+    assert found.done
+    assert found.items
+    await expect(admin.locator("#dry-run table").last.locator("tbody tr")).to_have_count(len(found.items))
+    await expect(admin.locator("#dry-run")).to_contain_text(found.items[0].author_name or found.items[0].id)
+    assert (await opilio.project_insights.projects()).items == []
+
+
+async def test_an_operator_closes_a_project_whose_analysis_stands_still(admin: Page, opilio: Opilio) -> None:
+    given = opilio.settings.model_dump(include={"data_dir", "database_url"})
+    impatient = wire(load_settings(**given, analyze_timeout_seconds=1), opilio.database)
+    await opilio.projects.create(
+        ProjectInput(project_id="tea", brand_keywords=["tea"], platforms=["tiktok"]), by="test"
+    )
+    stop = asyncio.Event()
+    async with asyncio.TaskGroup() as group, open_bus(opilio.settings, opilio.database) as bus:
+        group.create_task(collector.serve(impatient, stop))
+        await bus.publish(RESULTS, "crawler.tiktok.result", encoded(v2("tea-brand-0", "tiktok", found=50)))
+        async with asyncio.timeout(30):
+            while not (await opilio.project_insights.project("tea")).stalled_at:
+                await asyncio.sleep(0.1)
+        stop.set()
+    await admin.goto("/projects/tea")
+    await expect(admin.locator("#waiting")).to_contain_text("The analysis stands still")
+    await expect(admin.locator("#waiting")).to_contain_text("50 posts")
+    await admin.get_by_role("button", name="Close project").click()
+    await admin.locator("dialog[open]").get_by_role("button", name="Close project").click()
+    await expect(admin.get_by_role("alert")).to_contain_text("50 posts count as errors")
+    state = await opilio.projects.state("tea")
+    assert (state.status, state.analyze_total, state.analyze_errors) == ("DONE", 50, 50)

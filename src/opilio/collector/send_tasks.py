@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import structlog
 
-from opilio.adapters.postgres import Database, Row, Session
-from opilio.bus import Bus, Outgoing
+from opilio.adapters.postgres import Row, Session
+from opilio.bus import Outgoing
 from opilio.collector import metrics
-from opilio.collector.config import Config
+from opilio.collector.rounds import Rounds
 from opilio.collector.sql import queries as sql
 from opilio.collector.state.postgres import versioned
-from opilio.collector.state.protocol import StateStore, VersionedState
+from opilio.collector.state.protocol import VersionedState
 from opilio.contracts.collector import CrawlTask
 
 log = structlog.get_logger(__name__)
@@ -22,17 +22,8 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(CrawlTask).decode
 
 
-class Sender:
+class Sender(Rounds):
     """Safe to run concurrently; after a crash between confirm and commit a task is sent again with the same key."""
-
-    def __init__(
-        self, database: Database, bus: Bus, state: StateStore, config: Config, *, batch: int = 500
-    ) -> None:
-        self._db = database
-        self._bus = bus
-        self._state = state
-        self._config = config
-        self._batch = batch
 
     async def run_once(self) -> dict[str, int]:
         """Sends one batch of tasks, of each platform no more than may be in flight."""

@@ -6,13 +6,12 @@ from functools import partial
 import structlog
 
 from opilio.adapters.postgres import Database, Row, Session
-from opilio.bus import Bus
 from opilio.collector import metrics
 from opilio.collector.batches import Batch, fill_shortfall
-from opilio.collector.config import Config
 from opilio.collector.record_results import add_to_states, batch_of, store_batches
+from opilio.collector.rounds import Rounds
 from opilio.collector.sql import queries as sql
-from opilio.collector.state.protocol import StateStore, VersionedState
+from opilio.collector.state.protocol import VersionedState
 from opilio.collector.tally import Tally, batch_tally
 from opilio.contracts.events import PROJECT_STALLED, ProjectStalled
 from opilio.contracts.projects import MissingAnalysis
@@ -23,15 +22,8 @@ log = structlog.get_logger(__name__)
 _LISTED = 100
 
 
-class StalledAnalysis:
-    def __init__(
-        self, database: Database, bus: Bus, state: StateStore, config: Config, *, batch: int = 200
-    ) -> None:
-        self._db = database
-        self._bus = bus
-        self._state = state
-        self._config = config
-        self._batch = batch
+class StalledAnalysis(Rounds):
+    """Looks after projects whose crawl is complete: each standstill is settled or reported once."""
 
     async def run_once(self) -> dict[str, int]:
         return {"settled": await self._settle_quiet(), "stalled": await self._report_stalled()}

@@ -53,6 +53,7 @@ async def addresses(opilio: Opilio) -> dict[str, str]:
         "dead-letter": f"/dlq/{(await opilio.dead_letters.page()).items[0].id}",
         "settings": "/settings",
         "audit": "/settings/audit",
+        "account": "/account",
     }
 
 

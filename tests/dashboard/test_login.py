@@ -5,7 +5,7 @@ import asyncio
 from playwright.async_api import Page, expect
 
 from opilio.runtime.bootstrap import Opilio
-from tests.dashboard.conftest import PASSWORD, log_in
+from tests.dashboard.conftest import PASSWORD, add_policy, log_in
 
 
 async def test_the_link_leads_to_a_live_overview(admin: Page) -> None:
@@ -44,3 +44,29 @@ async def test_guessing_is_slowed_down(page: Page, opilio: Opilio) -> None:
     await page.get_by_label("Password", exact=True).fill("a wrong guess")
     await page.get_by_role("button", name="Log in").click()
     await expect(page.get_by_role("alert")).to_contain_text("too many login attempts")
+
+
+async def test_the_account_page_changes_the_password_and_ends_other_sessions(
+    admin: Page, opilio: Opilio
+) -> None:
+    other = await opilio.operators.log_in("admin", PASSWORD)
+    await admin.goto("/account")
+    await expect(admin.locator("#sessions tbody tr")).to_have_count(2)
+    await admin.get_by_role("button", name="Log out all other sessions").click()
+    await expect(admin.get_by_role("alert").filter(has_text="1 session ended.")).to_be_visible()
+    assert await opilio.operators.session(other) is None
+    await admin.get_by_role("button", name="Tiếng Việt").last.click()
+    await expect(admin.locator("html")).to_have_attribute("lang", "vi")
+    await admin.get_by_role("button", name="English").last.click()
+    await admin.get_by_label("Current password").fill(PASSWORD)
+    await admin.get_by_label("New password", exact=True).fill(f"{PASSWORD} new")
+    await admin.get_by_label("Repeat the new password").fill(f"{PASSWORD} new")
+    await admin.get_by_role("button", name="Change password").click()
+    await expect(admin.get_by_role("status")).to_contain_text("The password was changed.")
+    # The audit log names people and things, and is searched.
+    policy_id = await add_policy(opilio, "https://a.example/1")
+    await opilio.operator_actions.run_now(policy_id, "operator:linh")
+    await admin.goto("/settings/audit?q=linh")
+    await expect(admin.locator("tbody tr")).to_have_count(1)
+    await expect(admin.locator("tbody tr")).to_contain_text("linh operator")
+    await expect(admin.locator("tbody a")).to_have_text("https://a.example/1")

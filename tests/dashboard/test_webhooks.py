@@ -1,12 +1,15 @@
 """What went out, or could not, is sent again by a click."""
 
 import asyncio
+import json
 
 from playwright.async_api import Page, expect
 
 from opilio.contracts.projects import ProjectInput
 from opilio.contracts.webhooks import EndpointCreate
+from opilio.demo import serving_shop
 from opilio.runtime.bootstrap import Opilio
+from opilio.runtime.instance_file import DEMO_NOTE
 from tests.dashboard.conftest import Bot, add_policy
 from tests.dashboard.listening import dead_letter_other_than, finished, listening, one_dead_letter
 from tests.delivery.receiver import Receiver
@@ -62,3 +65,28 @@ async def test_replay_a_dead_letter(admin: Page, opilio: Opilio) -> None:
         await dead_letter_other_than(opilio, letter)
     await admin.goto("/dlq")
     await expect(admin.get_by_role("button", name="Resend")).to_have_count(1)
+
+
+async def test_the_demo_has_a_receiver_that_shows_what_arrived(admin: Page, opilio: Opilio) -> None:
+    await admin.goto("/webhooks/receiver")
+    await expect(admin.get_by_text("belongs to the demo")).to_be_visible()
+    async with serving_shop() as shop, listening(opilio):
+        note = opilio.settings.data_dir / DEMO_NOTE
+        note.write_text(json.dumps({"address": shop.address, "busy_address": shop.busy_address}))
+        await admin.goto("/webhooks")
+        await admin.get_by_role("link", name="Test receiver").click()
+        await admin.get_by_role("button", name="Send events here").click()
+        # A newcomer adds a page of the demo's shop, by the form.
+        await admin.goto("/policies/new")
+        await admin.locator("#f-url, [name=url]").first.fill(f"{shop.address}/products/1")
+        await admin.get_by_role("button", name="Create and run").click()
+        policy = (await opilio.insights.policies()).items[0]
+        assert policy.url == f"{shop.address}/products/1"
+        await admin.goto("/webhooks/receiver")
+        await admin.get_by_role("link", name="Webhook", exact=True).click()
+        await admin.get_by_role("button", name="Send test event").click()
+        await expect(admin.get_by_role("alert").filter(has_text="Test event delivered.")).to_be_visible()
+        await expect(admin.locator("h1")).to_contain_text("/webhooks/test")
+        await admin.goto("/webhooks/receiver")
+        row = admin.locator("tbody tr").first
+        await expect(row).to_contain_text("signed")

@@ -1,5 +1,6 @@
 """Operators: the people who use the dashboard, their login links, passwords and sessions."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -108,6 +109,23 @@ class Operators:
             name = await session.value(_SQL.end_session, hash=digest(secret))
             if name is not None:
                 await audit.record(session, f"operator:{name}", "logout", name)
+
+    async def sessions(self, secret: str) -> Sequence[Row]:
+        """The sessions of a session's operator, newest first; `is_this` marks the one that asks."""
+        return await self._db.fetch(_SQL.list_sessions, hash=digest(secret))
+
+    async def log_out_others(self, secret: str) -> int:
+        """Ends every other session of the operator; answers how many."""
+        async with self._db.transaction() as session:
+            row = await session.row(_SQL.find_session, hash=digest(secret))
+            if row is None:
+                return 0
+            ended = await session.execute(
+                _SQL.end_other_sessions, operator_id=row["operator_id"], kept=digest(secret)
+            )
+            name = row["name"]
+            await audit.record(session, f"operator:{name}", "logout.others", name, {"sessions": ended})
+            return ended
 
     async def _open_session(self, session: Session, row: Row, address: str) -> str:
         secret, name = new_secret(SESSION), row["name"]

@@ -17,9 +17,17 @@ async def record(
     await session.execute(_SQL.add_entry, actor=actor, action=action, subject=subject, details=details or {})
 
 
-async def entries(database: Database, before: int | None, limit: int) -> list[Row]:
-    """Newest first; `before` is the id of the last entry of the page before."""
-    return await database.fetch(_SQL.list_entries, before=before, limit=limit)
+async def entries(
+    database: Database,
+    before: int | None,
+    limit: int,
+    *,
+    q: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+) -> list[Row]:
+    """Newest first; `before` is the id of the last entry of the page before, `q` a text in any of its fields."""
+    return await database.fetch(_SQL.list_entries, before=before, limit=limit, q=q, since=since, until=until)
 
 
 async def delete_before(database: Database, before: datetime) -> int:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
 from opilio.demo import shop
+from opilio.demo.receiver import TestReceiver
 from opilio.net import loopback_server
 from opilio.net.loopback_server import Reply, Request
 
@@ -39,8 +40,11 @@ class DemoShop:
 @contextlib.asynccontextmanager
 async def serving_shop(port: int = 0, clock: Callable[[], float] = time.time) -> AsyncIterator[DemoShop]:
     """Serves the shop on 127.0.0.1 while the block runs; port 0 takes a free one."""
+    receiver = TestReceiver()
 
     async def answer(request: Request) -> Reply:
+        if (received := receiver.answer(request)) is not None:
+            return received
         page = shop.page(request.path, clock())
         if page.delay_seconds:
             await asyncio.sleep(page.delay_seconds)

@@ -28,6 +28,15 @@ class Instance:
     started_at: str
 
 
+def demo_address(data_dir: Path) -> str | None:
+    """Where the demo's shop and its test receiver are, if this data directory has the demo in it."""
+    try:
+        address = json.loads((data_dir / DEMO_NOTE).read_text(encoding="utf-8"))["address"]
+    except (OSError, ValueError, KeyError):
+        return None
+    return str(address)
+
+
 def url_of(settings: Settings) -> str:
     """How people reach the dashboard: as they say, or by the address it listens on."""
     if settings.public_url:

@@ -50,7 +50,6 @@ def login_routes() -> list[HTTPRouteHandler]:
         link_page,
         use_link,
         log_out,
-        account_page,
         change_password,
         api_login,
         api_change_password,
@@ -120,14 +119,6 @@ async def log_out(request: AnyRequest) -> Response[Any]:
     return Redirect("/login", status_code=303)
 
 
-@get("/account", media_type="text/html")
-async def account_page(request: AnyRequest) -> Response[Any]:
-    operator = await current_operator(request)
-    if operator is None:
-        return Redirect("/login?next=/account", status_code=303)
-    return _account(request, operator)
-
-
 @post("/account", media_type="text/html")
 async def change_password(request: AnyRequest) -> Response[Any]:
     operator = await current_operator(request)
@@ -154,7 +145,7 @@ def _account(
     done: bool = False,
 ) -> Response[Any]:
     name = operator.actor.partition(":")[2]
-    return page(request, "account.html", status, name=name, csrf=operator.csrf_token, error=error, done=done)
+    return page(request, "password.html", status, name=name, csrf=operator.csrf_token, error=error, done=done)
 
 
 @post("/api/v1/session", media_type="application/json")

@@ -56,6 +56,12 @@ select o.operator_id, o.name, o.role, o.password_hash, s.csrf_token
 from operator_session s join operator o using (operator_id)
 where s.hash = :hash::bytea and s.expires_at > now() and o.disabled_at is null;
 
+-- name: list_sessions
+-- The sessions of a session's operator, newest first.
+select s.created_at, s.expires_at, s.hash = :hash::bytea as is_this from operator_session s
+where s.operator_id = (select x.operator_id from operator_session x where x.hash = :hash::bytea) and s.expires_at > now()
+order by s.created_at desc limit 100;
+
 -- name: end_session
 -- Logs out; returns whose session it was.
 delete from operator_session s using operator o

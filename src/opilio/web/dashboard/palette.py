@@ -30,7 +30,7 @@ def _pages(request: PageRequest) -> list[PaletteItem]:
         (gettext("Light theme"), "cookie:opilio_theme=light", command),
         ("Tiếng Việt", "cookie:opilio_lang=vi", command),
         ("English", "cookie:opilio_lang=en", command),
-        (gettext("Change password"), "/account", page),
+        (gettext("Account"), "/account", page),
         (gettext("Expired"), "/jobs?status=expired", page),
         (gettext("Export prices"), "/prices/export", command),
         (gettext("Overview"), "/", page),

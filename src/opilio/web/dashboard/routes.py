@@ -11,6 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from opilio.insights.rollup import Rollup
 from opilio.runtime.bootstrap import Opilio
 from opilio.runtime.dependencies import DependencyWatch, dependencies
+from opilio.web.dashboard.account import ACCOUNT
 from opilio.web.dashboard.alerts import ALERTS
 from opilio.web.dashboard.analytics import ANALYTICS
 from opilio.web.dashboard.bots import BOTS
@@ -29,6 +30,7 @@ from opilio.web.dashboard.policy_form import POLICY_FORM
 from opilio.web.dashboard.prices import PRICES
 from opilio.web.dashboard.project_form import PROJECT_FORM
 from opilio.web.dashboard.projects import PROJECTS
+from opilio.web.dashboard.receiver import RECEIVER
 from opilio.web.dashboard.recrawl import RECRAWL
 from opilio.web.dashboard.results import RESULTS
 from opilio.web.dashboard.settings import SETTINGS
@@ -53,10 +55,12 @@ _SECTIONS = (
     PROJECT_FORM,
     PROJECTS,
     ANALYTICS,
+    RECEIVER,
     WEBHOOKS,
     EVENTS,
     DEAD_LETTERS,
     SETTINGS,
+    ACCOUNT,
     VIEWS,
     PALETTE,
     LIVE,

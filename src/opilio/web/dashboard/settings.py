@@ -1,6 +1,9 @@
 """Settings: operators, API keys and the audit log."""
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
+from uuid import UUID
 
 from opilio import audit as audit_log
 from opilio.access.identity import SCOPE_OF_ROLE, SCOPES
@@ -30,9 +33,35 @@ async def settings(request: PageRequest) -> Page:
 async def audit(request: PageRequest) -> Page:
     text = request.query("before") or ""
     before = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else None
-    rows = await audit_log.entries(request.opilio.database, before, _SIZE + 1)
-    values = {"rows": rows[:_SIZE], "older": rows[_SIZE - 1]["audit_id"] if len(rows) > _SIZE else None}
+    rows = await audit_log.entries(
+        request.opilio.database,
+        before,
+        _SIZE + 1,
+        q=request.query("q"),
+        since=request.moment("since"),
+        until=request.moment("until", is_end=True),
+    )
+    values = {
+        "rows": rows[:_SIZE],
+        "older": rows[_SIZE - 1]["audit_id"] if len(rows) > _SIZE else None,
+        "names": await _names(request, rows),
+    }
     return Page("audit.html", request.locale.gettext("Audit log"), values, rows=rows[:_SIZE])
+
+
+async def _names(request: PageRequest, rows: Sequence[Any]) -> dict[str, tuple[str, str]]:
+    """What people call the policies and jobs of the entries, and where they are."""
+    found: dict[str, tuple[str, str]] = {}
+    for kind in ("policies", "jobs"):
+        prefix = {"policies": "policy.", "jobs": "job."}[kind]
+        ids = []
+        for row in rows:
+            if row["action"].startswith(prefix):
+                with suppress(ValueError):
+                    ids.append(UUID(row["subject"]))
+        names = await request.opilio.figures.names(kind, ids) if ids else {}
+        found |= {str(thing): (name, f"/{kind}/{thing}") for thing, name in names.items()}
+    return found
 
 
 @SETTINGS.action("/settings/operators", need="admin")

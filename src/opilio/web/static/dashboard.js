@@ -26,6 +26,7 @@
   };
   count();
   setInterval(count, 1000);
+  for (const place of $$("[data-zone]")) place.textContent = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
   // ── the live marker: it never says more than it knows ─────────────────────────────────────────
   const marker = $("#live-marker"), stream = $("#live"), down = $("#down");

@@ -38,7 +38,7 @@ def test_every_statement_is_used(part: str) -> None:
     assert unused == []
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", [*PARTS, "opilio.runtime"])
 async def test_every_statement_is_understood(database: Database, part: str) -> None:
     statements = list(load_queries(part))
     assert statements

@@ -52,3 +52,9 @@ class Buckets:
 
     async def put(self, bucket: str, key: str, body: bytes) -> None:
         await obstore.put_async(self.store(bucket), key, body)
+
+
+def crawl_bucket(blobs_url: str) -> str:
+    """The bucket in the path of a batch; a local store accepts any name."""
+    parts = urlsplit(blobs_url)
+    return parts.netloc if parts.scheme == "s3" else "crawl-data"

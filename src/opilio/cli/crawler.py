@@ -48,7 +48,7 @@ def simulate(
 async def _simulate(
     platforms: list[str], seed: int, calm: bool, at_once: int, amqp_url: str | None, as_json: bool
 ) -> None:
-    from opilio.adapters.buckets import Buckets
+    from opilio.adapters.buckets import Buckets, crawl_bucket
     from opilio.crawler.simulator import NO_FAULTS, Faults, Platform, SimulatedCrawler
 
     class PrintingCrawler(SimulatedCrawler):
@@ -65,7 +65,7 @@ async def _simulate(
     current = settings()
     async with AsyncExitStack() as stack:
         link = await _link(stack, amqp_url or current.amqp_url, platforms)
-        store: ObjectStore = Buckets(current.blobs).store(_bucket(current.blobs))
+        store: ObjectStore = Buckets(current.blobs).store(crawl_bucket(current.blobs))
         note(f"simulating {', '.join(platforms)} with seed {seed}; Ctrl-C ends it")
         crawlers = [
             PrintingCrawler(
@@ -73,7 +73,7 @@ async def _simulate(
                 link,
                 store,
                 faults=NO_FAULTS if calm else Faults(),
-                bucket=_bucket(current.blobs),
+                bucket=crawl_bucket(current.blobs),
                 at_once=at_once,
                 results=current.exchange_results,
                 lifecycle=current.exchange_lifecycle,
@@ -99,14 +99,6 @@ async def _link(stack: AsyncExitStack, amqp_url: str | None, platforms: list[str
     bus = await LocalBus.connect(database, current.model_copy(update={"platforms": tuple(known)}).topology)
     stack.push_async_callback(bus.close)
     return bus
-
-
-def _bucket(blobs_url: str) -> str:
-    """The bucket in the path of a batch; a local store accepts any name."""
-    from urllib.parse import urlsplit
-
-    parts = urlsplit(blobs_url)
-    return parts.netloc if parts.scheme == "s3" else "crawl-data"
 
 
 def _print_result(task: "CrawlTask", result: "CrawlerResult", as_json: bool) -> None:
@@ -165,7 +157,7 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Send tasks to a running crawler and list every rule of the contract that it breaks."""
-    from opilio.adapters.buckets import Buckets
+    from opilio.adapters.buckets import Buckets, crawl_bucket
     from opilio.crawler.conformance import ConformanceCheck
 
     if blobs_url is None:
@@ -174,7 +166,7 @@ def check(
         )
 
     async def work() -> Any:
-        store = Buckets(blobs_url).store(_bucket(blobs_url))
+        store = Buckets(blobs_url).store(crawl_bucket(blobs_url))
         kit = ConformanceCheck(
             amqp_url,
             platform,

@@ -15,7 +15,7 @@ def demo() -> None:
 
 @app.command()
 def remove(json: Json = False) -> None:
-    """Removes the demo: its policies, their waiting jobs and its bot's token."""
+    """Removes everything that the demo brought: policies, jobs, results, its project with its posts, its bot."""
     removed = run_async(_remove())
     show(
         {"removed": removed},

@@ -7,26 +7,29 @@ import asyncio
 import json
 import socket
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from uuid import UUID
 
+import obstore
 import structlog
 
 from opilio import audit
+from opilio.adapters.buckets import Buckets, crawl_bucket
+from opilio.adapters.postgres import Session, load_queries
 from opilio.contracts.projects import ProjectInput
 from opilio.crawl.import_policies import import_rows, read_values
 from opilio.crawl.policies import Policies
-from opilio.demo import DEMO_LABELS, DemoShop, demo_policies, serving_shop
+from opilio.demo import DemoShop, demo_policies, serving_shop
 from opilio.errors import NotFound
 from opilio.net.allowed_addresses import parse_allow
 from opilio.runtime.bootstrap import Opilio
-from opilio.runtime.demo_history import add_history, remove_history
+from opilio.runtime.demo_history import add_history, remove_figures
 from opilio.runtime.instance_file import DEMO_NOTE
 from opilio.runtime.supervisor import Command
 
 BOT = "demo-bot"
-_LABEL = next(iter(DEMO_LABELS.items()))
+_Q = load_queries("opilio.runtime")
 _PROJECT = ProjectInput(
     project_id="demo",
     brand_name="Trà sữa",
@@ -60,18 +63,42 @@ async def start_demo(opilio: Opilio, url: str) -> list[Command]:
 
 
 async def remove_demo(opilio: Opilio, *, by: str) -> int:
-    """Deletes the demo's policies and its bot's token; answers how many policies went."""
+    """Deletes everything that the demo brought, but for the audit log; answers how many policies went."""
     note = _note(opilio.settings.data_dir)
     since = json.loads(note.read_text(encoding="utf-8")).get("since") if note.exists() else None
-    await remove_history(opilio.database, datetime.fromisoformat(since) if since else None)
-    removed = 0
-    while page := (await opilio.insights.policies(limit=500, label=_LABEL)).items:
-        ids: list[UUID] = [policy.id for policy in page]
-        removed += len(await opilio.policies.delete(ids, by))
-    await _revoke(opilio, by)
+    await remove_figures(opilio.database, datetime.fromisoformat(since) if since else None)
+    await _revoke(opilio, by)  # its bot may still run: from now on it gets no jobs
+    tasks = await opilio.database.fetch(_Q.demo_tasks, project=_PROJECT.project_id)
+    removed = await opilio.database.transact(_delete_rows)
+    await _delete_batches(
+        opilio.settings.blobs, [f"crawl/{task['platform']}/{task['job_id']}/" for task in tasks]
+    )
     await audit.record(opilio.database, by, "demo.remove", "demo", {"policies": removed})
     note.unlink(missing_ok=True)
     return removed
+
+
+async def _delete_rows(session: Session) -> int:
+    rows = await session.fetch(_Q.demo_rows)
+    values = {
+        "policy_ids": [row["policy_id"] for row in rows],
+        "urls": [row["url"] for row in rows],
+        "host_ids": list({row["host_id"] for row in rows}),
+        "bot": BOT,
+        "project": _PROJECT.project_id,
+    }
+    for statement in _Q:
+        if statement.name.startswith("delete_"):
+            await session.execute(statement, **{name: values[name] for name in statement.params})
+    return len(rows)
+
+
+async def _delete_batches(blobs: str, prefixes: Sequence[str]) -> None:
+    """What the simulated crawlers stored."""
+    store = Buckets(blobs).store(crawl_bucket(blobs))
+    for prefix in prefixes:
+        async for chunk in obstore.list(store, prefix, chunk_size=1000):
+            await obstore.delete_async(store, [meta["path"] for meta in chunk])
 
 
 def _note(data_dir: Path) -> Path:

@@ -52,8 +52,8 @@ async def add_history(database: Database, now: datetime | None = None) -> None:
     await database.execute(_Q.add_demo_minutes, first=until - _WEEK, until=until)
 
 
-async def remove_history(database: Database, until: datetime | None) -> None:
-    await database.execute(_Q.remove_demo_values)
+async def remove_figures(database: Database, until: datetime | None) -> None:
+    """Deletes the made-up figures; later ones are what the installation did."""
     if until is not None:
         await database.execute(_Q.remove_demo_minutes, until=until)
 

@@ -50,7 +50,3 @@ on conflict (minute) do update set pending = excluded.pending, locked = excluded
 -- name: remove_demo_minutes
 -- Figures that were made up go with the demo.
 delete from figure_minute where minute < :until::timestamptz;
-
--- name: remove_demo_values
--- So do the values of its policies.
-delete from value_change v using policy p where p.policy_id = v.policy_id and p.labels ->> 'demo' = 'true';

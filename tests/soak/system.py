@@ -70,8 +70,13 @@ class Role:
 
     def signal(self, number: int, *, child: bool = False) -> None:
         """To its process, or to one of the processes that it started."""
-        found = self.tree[1:] if child and len(self.tree) > 1 else self.tree[:1]
+        found = self.tree[1:] if child and len(self.tree) > 1 else self.tree
         for process in found[:1]:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+
+    def signal_all(self, number: int) -> None:
+        for process in self.tree:
             with suppress(psutil.NoSuchProcess):
                 process.send_signal(number)
 
@@ -176,9 +181,9 @@ class System:
 
     async def pause_role(self, name: str, seconds: float) -> None:
         self.faults[f"pause {name}"] += 1
-        self.roles[name].signal(signal.SIGSTOP)
+        self.roles[name].signal_all(signal.SIGSTOP)
         await asyncio.sleep(seconds)
-        self.roles[name].signal(signal.SIGCONT)
+        self.roles[name].signal_all(signal.SIGCONT)
 
     async def kill_postgres(self) -> None:
         """Without a checkpoint, as a machine that loses power."""

@@ -9,9 +9,13 @@ from typing import Any
 import asyncpg
 import pytest
 
+from opilio.adapters.buckets import Buckets
+from opilio.analytics.processing import BatchProcessor
+from opilio.analytics.store import BatchStore
 from opilio.crawl.pull import Pull
 from opilio.runtime.bootstrap import open_opilio
 from opilio.runtime.settings import load_settings
+from tests.analytics.batches import body, event, failed
 from tests.cli.conftest import Command
 from tests.cli.test_conventions import leaves
 
@@ -20,7 +24,7 @@ NO_CHANGE = {
     "up", "run", "doctor", "policies list", "policies export", "policies why", "recrawl simulate", "recrawl plan",
     "recrawl status", "jobs create-due", "jobs expire", "jobs list", "jobs show", "jobs why", "alerts list",
     "hosts list", "bots list", "keys list", "projects list", "projects show", "projects watch", "webhooks list",
-    "webhooks show", "webhooks attempts", "events tail", "events list", "dlq list", "dlq show", "analytics summary",
+    "webhooks show", "webhooks attempts", "events tail", "events list", "dlq list", "dlq show", "analytics summary", "analytics errors",
     "analytics export", "analytics classify", "bot run", "crawler simulate", "crawler check",
     "db status", "backup", "config show", "openapi", "asyncapi",
 }  # fmt: skip
@@ -35,7 +39,7 @@ CHANGES = {
     "webhooks add": "webhook.create", "webhooks test": "webhook.test", "webhooks replay": "webhook.replay",
     "webhooks disable": "webhook.change", "webhooks enable": "webhook.change", "webhooks rotate": "webhook.rotate",
     "webhooks delete": "webhook.delete", "dlq replay": "dlq.replay", "demo remove": "demo.remove",
-    "db downgrade": "schema.downgrade", "db upgrade": "schema.upgrade", "restore": "database.restore",
+    "db downgrade": "schema.downgrade", "db upgrade": "schema.upgrade", "restore": "database.restore", "analytics retry": "project.retry_errors",
 }  # fmt: skip
 DEAD_LETTER = """
 insert into dead_letter (queue, source, reason, message_id, headers, body, dead_at)
@@ -127,9 +131,19 @@ def _projects(shell: Shell, folder: Path) -> None:
     (folder / "project.json").write_text(json.dumps(project))
     shell.change("projects create", str(folder / "project.json"))
     shell.change("projects reconcile", "tea")
+    asyncio.run(_analyse_a_failed_post("tea"))
+    shell.change("analytics retry", "tea")
     shell.change("projects dry-run", "tea", "--timeout", "1", code=1)
     shell.sql("update project_state set tasks_done = tasks_total, analyze_total = 5")
     shell.change("projects close", "tea")
+
+
+async def _analyse_a_failed_post(project_id: str) -> None:
+    buckets = Buckets("memory://")
+    await buckets.put("r", "1.json", body(failed("2", "TIMEOUT")))
+    async with open_opilio(load_settings()) as opilio:
+        message = event("r/1.json", "1", project_id=project_id, job_id=f"{project_id}-brand-0")
+        await BatchProcessor(BatchStore(opilio.database), buckets).process(message)
 
 
 def _webhooks(shell: Shell) -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.crawl.adaptive.virtual_days import Pages, live, start_of_day
 
-from bench.ground import create_database, opilio_on, server
+from bench.databases import create_database, opilio_on, server
 from bench.report import Table
 from bench.size import scaled
 from opilio.clock import FixedClock

@@ -22,7 +22,7 @@ import msgspec
 import psutil
 
 from bench.api import api, logins
-from bench.ground import DUE, STATES, create_database, fill, opilio_on, run, server
+from bench.databases import DUE, STATES, create_database, fill, opilio_on, run, server
 from bench.report import Table
 from bench.size import scaled
 
@@ -208,7 +208,7 @@ async def main() -> Table:
                     await run(url, "update policy_due set due_at = now() - interval '1 minute'")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return tell(costs)
+    return report(costs)
 
 
 async def one_crawl(meter: Meter, fleet: Fleet, url: str, folder: Path, crawl: str) -> dict[str, Cost]:
@@ -269,7 +269,7 @@ def role(url: str, folder: Path, name: str) -> Iterator[None]:
         process.wait(30)
 
 
-def tell(costs: dict[str, dict[str, Cost]]) -> Table:
+def report(costs: dict[str, dict[str, Cost]]) -> Table:
     columns = (
         "crawl",
         "step",

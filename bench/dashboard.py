@@ -101,7 +101,7 @@ insert into crawl_errors (content_id, project_id, job_id, platform, error_code, 
 
 
 @asynccontextmanager
-async def a_herd() -> AsyncIterator[Opilio]:
+async def filled_dashboard() -> AsyncIterator[Opilio]:
     with tempfile.TemporaryDirectory() as folder:
         server = EmbeddedPostgres(Path(folder) / "pg")
         url = server.start()
@@ -186,7 +186,7 @@ async def main() -> None:
     print(
         f"{f'dashboard: {JOBS:,} jobs, {POLICIES:,} policies, {POSTS:,} posts':56} {'best ms':>8} {'median':>8}   goal"
     )
-    async with a_herd() as opilio:
+    async with filled_dashboard() as opilio:
         app = create_app(opilio)
         transport = httpx2.ASGITransport(app=app)
         async with (

@@ -16,7 +16,7 @@ import asyncpg
 from tests.components.servers import RabbitMQ
 
 from bench.api import api, load, logins
-from bench.ground import STATES, create_database, fill, opilio_on, run, server
+from bench.databases import STATES, create_database, fill, opilio_on, run, server
 from bench.report import Table
 from bench.size import scaled
 

@@ -6,7 +6,7 @@ single host that may not be visited has got half a million of those, at the best
 
 import time
 
-from bench.ground import STATES, create_database, fill, opilio_on, run, server
+from bench.databases import STATES, create_database, fill, opilio_on, run, server
 from bench.report import Table, percentile
 from bench.size import scaled
 from opilio.crawl.pull import Pull
@@ -56,14 +56,14 @@ async def main() -> Table:
                 await fill(url, jobs, jobs=True)
                 await run(url, STATES)
                 await run(url, "vacuum analyze policy_state")
-            tell(table, f"{LARGE:,} pending", await in_turn(small, large))
+            report(table, f"{LARGE:,} pending", await in_turn(small, large))
             await run(urls[1], BLOCK)
             await run(urls[1], "vacuum analyze job_active")
-            tell(table, f"{LARGE:,}, {BLOCKED:,} of them blocked", await in_turn(small, large))
+            report(table, f"{LARGE:,}, {BLOCKED:,} of them blocked", await in_turn(small, large))
     return table
 
 
-def tell(table: Table, name: str, times: tuple[list[float], list[float]]) -> None:
+def report(table: Table, name: str, times: tuple[list[float], list[float]]) -> None:
     (few50, few99), (many50, many99) = ((percentile(t, 0.5), percentile(t, 0.99)) for t in times)
     table.add(f"{SMALL:,} pending", few50, few99, 1.0, 1.0)
     table.add(name, many50, many99, many50 / few50, many99 / few99)

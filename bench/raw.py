@@ -23,10 +23,10 @@ def same(value: str, kind: str, batch: int) -> str:
 def gathered(lock: str) -> str:
     """The locked jobs in three variables instead of in rows: all that the other statements need of them."""
     head, cut, _ = lock.partition("select l.*")
-    told = head.replace("returning c.ord, j.job_id", "returning c.ord, j.policy_id, j.job_id")
-    if not cut or told == head:
+    returning = head.replace("returning c.ord, j.job_id", "returning c.ord, j.policy_id, j.job_id")
+    if not cut or returning == head:
         raise RuntimeError("lock_jobs has changed its shape: adapt this bench")
-    return f"{told} select array_agg(job_id) as ids, array_agg(policy_id) as policies, array_agg(host_id) as hosts from locked"
+    return f"{returning} select array_agg(job_id) as ids, array_agg(policy_id) as policies, array_agg(host_id) as hosts from locked"
 
 
 def fixed_schedule(batch: int) -> dict[str, str]:

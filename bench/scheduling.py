@@ -4,7 +4,7 @@ import time
 
 import asyncpg
 
-from bench.ground import JOBS, create_database, fill, opilio_on, server
+from bench.databases import JOBS, create_database, fill, opilio_on, server
 from bench.report import Table, median
 from bench.size import scaled
 

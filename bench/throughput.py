@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench import raw
 from bench.api import api, load, logins
-from bench.ground import POOL, STATES, VISITED, create_database, fill, opilio_on, run, server
+from bench.databases import POOL, STATES, VISITED, create_database, fill, opilio_on, run, server
 from bench.report import Table, median
 from bench.size import scaled
 
@@ -44,7 +44,7 @@ async def main() -> Table:
                         )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return tell(rates)
+    return report(rates)
 
 
 async def filled(server_url: str, schedule: str) -> tuple[str, list[str]]:
@@ -57,7 +57,7 @@ async def filled(server_url: str, schedule: str) -> tuple[str, list[str]]:
         return url, await logins(opilio.database, 64)
 
 
-def tell(rates: Rates) -> Table:
+def report(rates: Rates) -> Table:
     table = Table(
         f"Pull and submit, jobs/s, median of {ROUNDS} in turn",
         ("how", "pgbench", "HTTP", "ratio", "adaptive, HTTP", "of fixed"),

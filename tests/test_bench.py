@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from bench import freshness, raw, worlds
 from bench.__main__ import BENCHES
-from bench.ground import STATES, fill, run
+from bench.databases import STATES, fill, run
 
 
 @pytest.mark.parametrize("name", BENCHES)

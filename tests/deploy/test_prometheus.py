@@ -10,7 +10,7 @@ from tests.deploy.programs import DEPLOY, need, output
 
 RULES = yaml.safe_load((DEPLOY / "prometheus/alerts.yml").read_text())["groups"][0]["rules"]
 BOARD = json.loads((DEPLOY / "grafana/opilio.json").read_text())
-EXPRESSIONS = [target["expr"] for panel in BOARD["panels"] for target in panel["targets"]]
+EXPRESSIONS = [target["expr"] for panel in BOARD["panels"] for target in panel.get("targets", [])]
 EXPOSED = {metric.prefixed for metric in ALL} | {
     f"{metric.prefixed}_bucket" for metric in ALL if metric.kind == "histogram"
 }

@@ -77,7 +77,7 @@ def forecast(pages: Sequence[KnownPage], budget: float | None = None, most: int 
     adaptive = _weighted(pages, days)
     fixed = _weighted(pages, [page.base * base_crawls / crawls for page in pages])
     changed = sorted(zip(pages, days, strict=True), key=lambda pair: pair[1] / pair[0].base)
-    told = [
+    pages_by_ratio = [
         PageForecast(page.url, page.base, planned, describe(page.rate, planned, page.longest))
         for page, planned in changed
     ]
@@ -87,8 +87,8 @@ def forecast(pages: Sequence[KnownPage], budget: float | None = None, most: int 
         freshness_fixed=fixed,
         freshness_adaptive=adaptive,
         crawls_saved_per_day=_saved(pages, base_crawls, crawls, adaptive),
-        less=[page for page in reversed(told) if page.adaptive_days > page.base_days * 1.1][:most],
-        more=[page for page in told if page.adaptive_days < page.base_days / 1.1][:most],
+        less=[page for page in reversed(pages_by_ratio) if page.adaptive_days > page.base_days * 1.1][:most],
+        more=[page for page in pages_by_ratio if page.adaptive_days < page.base_days / 1.1][:most],
     )
 
 

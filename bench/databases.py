@@ -1,4 +1,4 @@
-"""The ground of the benches: an embedded server of their own, and databases filled by SQL."""
+"""A PostgreSQL server for the benches, and databases filled by SQL."""
 
 import shutil
 import tempfile

@@ -1,0 +1,1 @@
+alter table host drop column daily_prior;

@@ -3,7 +3,7 @@
 from opilio.migrations.script import run_sql
 
 revision = "0019"
-down_revision = "0017"
+down_revision = "0018"
 
 
 def upgrade() -> None:

@@ -20,6 +20,7 @@ BENCHES = (
     "collector",
     "analytics",
     "dashboard",
+    "figures",
     "freshness",
     "adaptive_days",
 )

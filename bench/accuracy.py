@@ -142,7 +142,7 @@ def gold_section():
         (f"keyword recall ({written['keywords']} keywords)", "keyword_recall"),
         ("aspect precision", "aspect_precision"),
         ("aspect recall", "aspect_recall"),
-        ("feeling of an aspect that was found", "aspect_feeling"),
+        ("sentiment of an aspect that was found", "aspect_feeling"),
     ):
         lines.append(f"| {title} | {percent(written[key])} | {percent(bare[key])} |")
     lines += ["", "| intent | precision | recall | F1 | posts |", "|---|---|---|---|---|"]

@@ -46,6 +46,19 @@ def test_intent_and_aspects(bare, least):
     assert sum(polarity) / len(polarity) >= least["aspects"]
 
 
+@pytest.mark.parametrize(("bare", "price", "battery"), [(False, 0.88, 0.92), (True, 0.76, 0.82)])
+def test_polarity_of_price_and_battery(bare, price, battery):
+    gold = posts()
+    found = answers([post.text for post in gold], bare)
+    for aspect, least in (("price", price), ("battery", battery)):
+        right = [
+            one.aspects[aspect].label == post.aspects[aspect]
+            for post, one in zip(gold, found, strict=True)
+            if aspect in post.aspects and aspect in one.aspects
+        ]
+        assert sum(right) / len(right) >= least, aspect
+
+
 def test_languages():
     gold = languages()
     found = [one.document.language for one in answers([text for _, text in gold], bare=False)]

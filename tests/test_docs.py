@@ -1,9 +1,19 @@
 """Docs that cannot rot: what they list is compared with the code."""
 
 import re
+import tomllib
 from pathlib import Path
+from typing import Any
 
+import click
+import pytest
+from typer.main import get_command
+
+from opilio.cli.app import app
 from opilio.contracts.envelope import STATUS_OF
+from opilio.crawl.priority import Rules
+from opilio.runtime.settings import Settings
+from opilio.runtime.settings_types import parse_rules
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -58,3 +68,76 @@ def test_the_files_that_contributing_names_exist() -> None:
 def test_every_page_is_in_the_navigation_of_the_site() -> None:
     listed = re.findall(r"(\S+\.md)$", (DOCS.parent / "mkdocs.yml").read_text(), re.MULTILINE)
     assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+
+
+# ── commands ─────────────────────────────────────────────────────────────────────────────────────
+
+_CODE = re.compile(r"```(?:sh|bash|console|text|)\n(.*?)```|`([^`\n]+)`", re.DOTALL)
+_COMMAND = re.compile(r"(?:^|[\s(;|&$])opilio ((?:[a-z][a-z-]*)(?: [a-z][a-z-]*)?)(?: |$|\n|\))")
+
+
+def named_commands(text: str) -> set[str]:
+    """`opilio a b` in code, without options and arguments."""
+    code = "\n".join(block or inline for block, inline in _CODE.findall(text))
+    return {found.strip() for found in _COMMAND.findall(re.sub(r"#[^\n]*", "", code))}
+
+
+def known(words: list[str]) -> bool:
+    command: Any = get_command(app)
+    for word in words:
+        context = click.Context(command)
+        if not isinstance(command, click.Group):
+            return True  # the rest are arguments
+        command = command.get_command(context, word)
+        if command is None:
+            return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*DOCS.rglob("*.md"), *(DOCS.parent / name for name in ("README.md", "CONTRIBUTING.md"))],
+    ids=lambda page: page.stem,
+)
+def test_every_command_that_a_page_names_exists(page: Path) -> None:
+    text = page.read_text()
+    assert [name for name in sorted(named_commands(text)) if not known(name.split())] == []
+
+
+def test_commands_are_found_in_pages() -> None:
+    found = set().union(*(named_commands(page.read_text()) for page in DOCS.rglob("*.md")))
+    assert {"up", "doctor", "db upgrade", "bots token", "policies import", "jobs why"} <= found
+    assert not known(["policies", "explode"])
+
+
+def test_the_rules_of_the_guide_are_the_rules_of_the_program() -> None:
+    page = (DOCS / "how-to/set-priorities.md").read_text()
+    table = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \| ([^|]+) \|$", page, re.MULTILINE)
+    defaults = Rules()
+    assert {name for name, _, _ in table} == {"overdue", "error_rate", "hot"}
+    for name, bands, points in table:
+        rule = getattr(defaults, name)
+        assert [float(band) for band in bands.split(",")] == list(rule.bands)
+        assert [int(point) for point in points.split(",")] == list(rule.points)
+    snippet = re.search(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert snippet
+    rules = parse_rules(tomllib.loads(snippet[1])["rules"])
+    assert (rules.overdue(5), rules.error_rate(0.85), rules.hot(1)) == (25, -30, 20)
+
+
+def test_every_setting_that_a_page_names_exists() -> None:
+    settings = {f"OPILIO_{name.upper()}" for name in Settings.model_fields}
+    others = {
+        "OPILIO_SERVER",
+        "OPILIO_BOT_TOKEN",
+        "OPILIO_BOT_ID",
+        "OPILIO_BOT_ALLOW_PRIVATE",
+        "OPILIO_BOT_DOMAIN",
+    }
+    wrong = [
+        f"{page.relative_to(DOCS)}: {name}"
+        for page in DOCS.rglob("*.md")
+        for name in re.findall(r"\bOPILIO_[A-Z_]+[A-Z]\b(?![_…])", page.read_text())
+        if name.partition("__")[0] not in settings | others
+    ]
+    assert wrong == []

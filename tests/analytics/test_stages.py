@@ -60,7 +60,6 @@ def test_each_aspect_has_its_own_feeling():
     ("text", "aspect", "sentiment"),
     [
         ("giá rẻ", "price", "positive"),
-        ("giá này thì quá ngon", "price", "positive"),
         ("đắt xắt ra miếng", "price", "positive"),
         ("giá hơi cao", "price", "negative"),
         ("gia hoi cao", "price", "negative"),

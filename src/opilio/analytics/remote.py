@@ -70,7 +70,7 @@ class Endpoint(Generic[A]):
 
 
 class RemoteSentiment(DefaultSentiment):
-    """The feeling of a text from elsewhere; that of its aspects from the clauses that mention them."""
+    """The sentiment of a text from an endpoint; that of its aspects from the clauses that mention them."""
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class RemoteSentiment(DefaultSentiment):
         self.languages = None  # which languages it knows is the model's affair
 
     def score(self, documents: Sequence[Document]) -> list[Sentiment]:
-        return [_feeling(answer) for answer in self._endpoint.ask(documents)]
+        return [_sentiment(answer) for answer in self._endpoint.ask(documents)]
 
 
 class RemoteIntent:
@@ -92,7 +92,7 @@ class RemoteIntent:
         return [Intent(answer.label[:100], answer.confidence, answer.scores) for answer in answers]
 
 
-def _feeling(answer: SentimentAnswer) -> Sentiment:
+def _sentiment(answer: SentimentAnswer) -> Sentiment:
     """Where only a label is given, it is taken at its word."""
     chances = answer.probabilities or {answer.label: 1.0}
     score = answer.score

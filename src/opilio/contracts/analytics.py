@@ -11,7 +11,7 @@ KeywordRole = Literal["brand", "competitor"]
 
 
 class AspectSentiment(msgspec.Struct, kw_only=True):
-    """How a post feels about one side of a thing, and the words that speak of it."""
+    """The sentiment of a post about one aspect, and the words that mention it."""
 
     sentiment: str
     score: float | None = None
@@ -19,7 +19,7 @@ class AspectSentiment(msgspec.Struct, kw_only=True):
 
 
 class ImpactReason(msgspec.Struct, kw_only=True):
-    """One of the reasons that made an impact."""
+    """A factor of the impact score, with its points."""
 
     factor: str
     points: float
@@ -27,7 +27,7 @@ class ImpactReason(msgspec.Struct, kw_only=True):
 
 
 class Post(msgspec.Struct, kw_only=True):
-    """A post with what the stages say of it; where crawling failed, the code says why and the rest may be empty."""
+    """A post with its analysis; where crawling failed, `error_code` says why and the rest may be empty."""
 
     id: str
     platform: str
@@ -105,7 +105,7 @@ class KeywordFigures(msgspec.Struct, kw_only=True):
 
 
 class ErrorFigures(msgspec.Struct, kw_only=True):
-    """How often an error came while crawling."""
+    """How often an error occurred while crawling."""
 
     error_category: str
     error_code: str
@@ -131,7 +131,7 @@ class CrawlError(msgspec.Struct, kw_only=True):
 
 
 class Voice(msgspec.Struct, kw_only=True):
-    """How much is said of the brand or of a competitor."""
+    """The posts about the brand or a competitor, and their share."""
 
     role: Literal["brand", "competitor", "other"]
     keyword: str | None
@@ -154,7 +154,7 @@ class Interactions(msgspec.Struct, kw_only=True):
 
 
 class AspectFigures(msgspec.Struct, kw_only=True):
-    """How many posts speak of an aspect, and how they feel about it."""
+    """How many posts mention an aspect, by their sentiment about it."""
 
     posts: int
     negative: int
@@ -163,7 +163,7 @@ class AspectFigures(msgspec.Struct, kw_only=True):
 
 
 class AnalyticsSummary(msgspec.Struct, kw_only=True):
-    """All of a project on one page; of labels, how many posts carry each."""
+    """The figures of a project; for labels, the number of posts with each."""
 
     project_id: str
     posts: int

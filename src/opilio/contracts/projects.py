@@ -1,4 +1,4 @@
-"""Keyword projects: how they come in, how their state is told."""
+"""Keyword projects: their definition, state and progress."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -138,7 +138,7 @@ class ProjectWarning(msgspec.Struct, kw_only=True):
 
 
 class Project(msgspec.Struct, kw_only=True):
-    """A project as the management API tells it; `progress` is at most a moment old."""
+    """A project in the management API; `progress` lags by about a second."""
 
     project_id: str
     brand_name: str | None

@@ -38,7 +38,7 @@ _ASPECT_FIGURES = ("posts", "negative", "neutral", "positive")
 
 @dataclass(frozen=True, slots=True)
 class PostFilter:
-    """Which posts are meant; what is None is not asked for. `since` is included, `until` is not."""
+    """Which posts are selected; None is no filter. `since` is included, `until` is not."""
 
     platform: str | None = None
     keyword: str | None = None

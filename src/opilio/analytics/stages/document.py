@@ -65,7 +65,7 @@ class Intent(msgspec.Struct, frozen=True):
 
 
 class Sentiment(msgspec.Struct, frozen=True):
-    """A feeling: its name, from -1 to 1, and how sure."""
+    """A sentiment: its label, its score from -1 to 1, and the probability of each label."""
 
     label: str
     score: float

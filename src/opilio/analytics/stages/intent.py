@@ -90,7 +90,7 @@ def features_of(document: Document) -> dict[str, float]:
 
 
 def signs_of(document: Document) -> dict[str, float]:
-    """What is not a gram: feelings, where words stand, cues, and flags of spam."""
+    """Features other than n-grams: polarity, positions of words, cues, and flags of spam."""
     signs = document.signs | _shape(document)
     found = Counter(
         intent for _, _, intents in _CUES.find(document.tokens, bare=document.bare) for intent in intents

@@ -87,10 +87,14 @@ class DefaultSentiment:
     ) -> AspectSentiment:
         words = _words(clauses)
         scored = [self._clause(document, aspect, clause) for clause in clauses]
-        told = [chances for chances, judged in scored if judged]
-        if not told and overall is not None:  # the text mentions no other aspect
+        judged_clauses = [chances for chances, judged in scored if judged]
+        if not judged_clauses and overall is not None:  # the text mentions no other aspect
             return AspectSentiment(overall.label, overall.score, words)
-        mean = [sum(column) / len(told) for column in zip(*told, strict=True)] if told else list(_UNKNOWN)
+        mean = (
+            [sum(column) / len(judged_clauses) for column in zip(*judged_clauses, strict=True)]
+            if judged_clauses
+            else list(_UNKNOWN)
+        )
         label = LABELS[max(range(3), key=mean.__getitem__)]
         return AspectSentiment(label, round(mean[2] - mean[0], 4), words)
 

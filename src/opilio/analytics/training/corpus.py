@@ -73,12 +73,12 @@ class Generator:
                 yield Example(self._dress(self._fill(self._draw.choice(frames), domain)), None, intent)
 
     def _frames_for(self, sentiment: str, domain: str) -> list[str]:
-        """A domain that has frames of its own is spoken of half in them, half in everybody's."""
+        """A domain with frames of its own uses them for half of its texts, and the general ones for the rest."""
         own = self._frames.get(f"{sentiment}_{domain}")
         return own if own and self._draw.random() < _OWN else self._frames[sentiment]
 
     def _dress(self, text: str) -> str:
-        """Small words that say nothing, put around every feeling alike, so that no model takes them for one."""
+        """Filler words, added to every class alike, so that the model learns nothing from them."""
         if self._draw.random() < _DRESSED:
             text = f"{self._draw.choice(self._frames['before'])} {text}"
         if self._draw.random() < _DRESSED:

@@ -1,4 +1,4 @@
-"""Which part of a text judges which aspect, and what its words weigh there."""
+"""The clauses of a text that judge an aspect, and the weights of their words for that aspect."""
 
 from collections.abc import Sequence
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""The table of words that carry or bend a feeling, with and without diacritics."""
+"""The table of words that express or modify sentiment, with and without diacritics."""
 
 from collections.abc import Iterator
 from enum import IntEnum
@@ -12,7 +12,7 @@ from opilio.analytics.words.tokens import EMOTICONS
 
 
 class Role(IntEnum):
-    """What a phrase does to the feeling of its clause."""
+    """The effect of a phrase on the polarity of its clause."""
 
     POLARITY = 0
     NEGATOR = 1
@@ -31,7 +31,7 @@ class Cue(NamedTuple):
     weight: float
 
 
-# Where a phrase stands in two sections, the one that takes the feeling out of it is right.
+# Where a phrase stands in two sections, the one that makes it neutral wins.
 _PRECEDENCE = [
     "neutral",
     "wellwish",

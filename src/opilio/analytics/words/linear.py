@@ -8,7 +8,7 @@ import msgspec
 
 from opilio.analytics.words.features import ENGLISH
 
-# Weights are stored as whole thousandths: a third of the size of floats, and nothing is lost that matters.
+# Weights are stored as whole thousandths: a third of the size of floats, without a measurable loss.
 _SCALE = 1000
 
 
@@ -49,19 +49,19 @@ class QuickModel:
     ) -> list[float]:
         totals = [share * total for total in map(sum, zip(*known, strict=True))] if known else self._nothing
         weights = self._signs
-        told = [(value, weights[name]) for name, value in signs.items() if name in weights]
+        present = [(value, weights[name]) for name, value in signs.items() if name in weights]
         if len(totals) == 3:  # the model that reads every comment: worth a line of its own
-            return softmax(_three(totals, told))
-        for value, row in told:
+            return softmax(_three(totals, present))
+        for value, row in present:
             if value != 1.0:
                 totals = [total + value * weight for total, weight in zip(totals, row, strict=True)]
-        plain = [row for value, row in told if value == 1.0]
+        plain = [row for value, row in present if value == 1.0]
         return softmax([*map(sum, zip(totals, *plain, strict=True))])
 
 
-def _three(totals: Sequence[float], told: Sequence[tuple[float, Sequence[float]]]) -> list[float]:
+def _three(totals: Sequence[float], present: Sequence[tuple[float, Sequence[float]]]) -> list[float]:
     first, second, third = totals
-    for value, (one, two, three) in told:
+    for value, (one, two, three) in present:
         first += value * one
         second += value * two
         third += value * three

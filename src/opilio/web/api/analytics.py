@@ -98,12 +98,12 @@ def _whole(items: list[Any]) -> Page[Any]:
     return Page(items=items, next_cursor=None)
 
 
-@_get("summary", "A project on one page", query=PostsQuery, answer=AnalyticsSummary)
+@_get("summary", "The figures of a project", query=PostsQuery, answer=AnalyticsSummary)
 async def analytics_summary(call: Call) -> Any:
     return await call.opilio.analytics.summary(call.text("project_id"), call.query.wanted)
 
 
-@_get("posts", "Posts, newest or weightiest first", query=PostListQuery, answer=list[Post])
+@_get("posts", "Posts, newest first or by impact", query=PostListQuery, answer=list[Post])
 async def analytics_posts(call: Call) -> Any:
     q: PostListQuery = call.query
     return await call.opilio.analytics.posts(
@@ -124,7 +124,7 @@ async def analytics_trends(call: Call) -> Any:
     return _whole(await call.opilio.analytics.trends(call.text("project_id"), q.wanted, bucket=q.bucket))
 
 
-@_get("keywords", "What is talked about", query=KeywordQuery, answer=list[KeywordFigures])
+@_get("keywords", "The most frequent keywords", query=KeywordQuery, answer=list[KeywordFigures])
 async def analytics_keywords(call: Call) -> Any:
     q: KeywordQuery = call.query
     return _whole(await call.opilio.analytics.keywords(call.text("project_id"), q.wanted, limit=q.limit))

@@ -73,7 +73,7 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
 # ── commands ─────────────────────────────────────────────────────────────────────────────────────
 
 _CODE = re.compile(r"```(?:sh|bash|console|text|)\n(.*?)```|`([^`\n]+)`", re.DOTALL)
-_COMMAND = re.compile(r"(?:^|[\s(;|&$])opilio ((?:[a-z][a-z-]*)(?: [a-z][a-z-]*)?)(?: |$|\n|\))")
+_COMMAND = re.compile(r"(?:^|[\s(;|&$]|bin/)opilio ((?:[a-z][a-z-]*)(?: [a-z][a-z-]*)?)(?: |$|\n|\))")
 
 
 def named_commands(text: str) -> set[str]:

@@ -14,7 +14,7 @@ from opilio.crawl.adaptive.change_rate import NOTHING, Rate, observe, posterior,
 from opilio.crawl.adaptive.forecast import Forecast, KnownPage, PageForecast, describe, forecast
 from opilio.crawl.adaptive.phase import learnt as learnt_window
 from opilio.crawl.adaptive.prior import from_base
-from opilio.crawl.adaptive.reschedule import daily_prior_of, learnt_of, prior_of, terms_of, unpack_hours
+from opilio.crawl.adaptive.reschedule import learnt_of, prior_of, terms_of, unpack_hours
 from opilio.crawl.adaptive.value import freshness
 from opilio.errors import NotFound
 
@@ -112,7 +112,7 @@ def _pool(row: Row, rows: Sequence[Row]) -> Pool:
 
 def _schedule(row: Row) -> LearntSchedule:
     rate = posterior(learnt_of(row).evidence, prior_of(row))
-    window = learnt_window(unpack_hours(row["daily_hours"]), daily_prior_of(row))
+    window = learnt_window(unpack_hours(row["daily_hours"]))
     days = row["interval_days"]
     base = row["frequency_hours"] / 24
     watched = row["rate_days"] or 0.0

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from opilio.contracts.policies import PolicyPatch
-from opilio.crawl.adaptive.reschedule import pack_hours, unpack_hours
 from tests.crawl.farm import Farm, FarmMaker, said
 
 LEARNT = "select rate_shape, rate_days, visits, changes_seen, interval_days, price_used, daily_hours from policy_state"
@@ -266,19 +265,3 @@ async def test_digamma_in_sql_is_digamma(farm: Farm) -> None:
 
     for x in (0.05, 0.3, 1.0, 7.5, 400.0):
         assert await farm.value("select opilio_digamma($1)", x) == pytest.approx(digamma(x), abs=1e-7)
-
-
-async def test_the_hours_of_a_host_are_learnt_at_night(farm: Farm) -> None:
-    made = await farm.policies(60, schedule="adaptive")
-    await farm.opilio.budgets.refit()
-    lunch = pack_hours([12.0 if hour == 12 else -1.0 for hour in range(24)])
-    await farm.rows(
-        "update policy_state set rate_shape = 1, rate_days = 1, interval_days = 1, daily_hours = $1", lunch
-    )
-    assert await farm.opilio.budgets.refit_priors() == 1
-    prior = unpack_hours(await farm.value("select daily_prior from host"))
-    assert max(range(24), key=lambda hour: prior[hour]) == 12
-    assert sum(prior) < 0.95
-    told = await farm.opilio.recrawl.policy(made[0])
-    assert told is not None
-    assert told.daily_window == [12.0, 13.0]

@@ -79,25 +79,3 @@ def test_a_dear_crawl_skips_days_and_a_hopeless_one_waits_longest() -> None:
     assert phase.next_visit(window, 0.7, 0.5, 30.0) < 1.0
     assert 1.0 < phase.next_visit(window, 0.7, 1.0, 30.0) < 2.0
     assert phase.next_visit(window, 0.7, 5.0, 30.0) == 30.0
-
-
-def hint(hour: int, strength: float) -> list[float]:
-    return [strength if other == hour else -1.0 for other in range(phase.HOURS)]
-
-
-def test_a_page_with_few_visits_leans_on_its_siblings() -> None:
-    little = hint(6, 3.0)
-    assert phase.learnt(little) is None
-    host = phase.fit([hint(6, 12.0)] * 20 + [hint(9, -3.0)] * 20, phase.EVERYWHERE)
-    assert host[6] == pytest.approx(20 / 50, abs=0.05)
-    assert phase.learnt(little, host) == phase.Window(6 / 24, 7 / 24)
-    assert phase.learnt(hint(7, 3.0), host) is None
-
-
-@given(st.lists(st.lists(st.floats(-20, 20), min_size=24, max_size=24), max_size=20))
-def test_a_host_never_rules_out_other_pages(pages: list[list[float]]) -> None:
-    prior = phase.EVERYWHERE
-    for _ in range(3):
-        prior = phase.fit(pages, prior)
-    assert min(prior) > 0
-    assert sum(prior) < 0.95

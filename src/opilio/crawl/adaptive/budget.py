@@ -1,6 +1,5 @@
 """Keeps adaptive policies within their budgets: prices every quarter of an hour, priors every night."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -8,16 +7,10 @@ import msgspec
 
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.clock import Clock
-from opilio.crawl.adaptive import phase, prior, siblings
+from opilio.crawl.adaptive import prior, siblings
 from opilio.crawl.adaptive.price import ELASTICITY, Demand, Market, first_price, refit
 from opilio.crawl.adaptive.prior import Summary, from_base
-from opilio.crawl.adaptive.reschedule import (
-    HOT,
-    SHORTEST_HOURS,
-    daily_prior_of,
-    pack_hours,
-    unpack_hours,
-)
+from opilio.crawl.adaptive.reschedule import HOT, SHORTEST_HOURS
 from opilio.crawl.adaptive.rule import weight_of
 from opilio.crawl.adaptive.value import interval
 from opilio.crawl.politeness import Limits
@@ -25,7 +18,6 @@ from opilio.crawl.sql import QUERIES
 
 REFIT_SECONDS = 900.0
 _OBSERVED_PAGES = 50  # a prior is fitted to no fewer
-_HOUR_SAMPLE = 200  # pages of a host that tell its hours
 _DAY = 86400.0
 
 
@@ -172,23 +164,7 @@ class BudgetKeeper:
             now=now,
         )
         await self._learn_siblings(session)
-        await self._learn_hours(session)
         return len(rows)
-
-    async def _learn_hours(self, session: Session) -> None:
-        """In which hours the pages of a host change daily: a page with few visits leans on its siblings."""
-        rows = await session.fetch(QUERIES.daily_hours, sample=_HOUR_SAMPLE)
-        if not rows:
-            return
-        # Each page costs some microseconds: other work of this process goes on meanwhile.
-        fitted = await asyncio.to_thread(
-            lambda: [
-                pack_hours(phase.fit(map(unpack_hours, row["pages"]), daily_prior_of(row))) for row in rows
-            ]
-        )
-        await session.execute(
-            QUERIES.set_daily_priors, host_ids=[row["host_id"] for row in rows], priors=fitted
-        )
 
     async def _learn_siblings(self, session: Session) -> None:
         """How the changes of pages in one folder come together, host by host."""

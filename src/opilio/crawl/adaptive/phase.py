@@ -4,7 +4,7 @@ Beside the page's Gamma there are 24 hypotheses "changes daily in this hour (UTC
 each is how much better than the Gamma it predicted what the visits saw, as a logarithm (a Bayes factor).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import exp, floor, log, log1p
 from typing import NamedTuple
 
@@ -15,11 +15,9 @@ _CHANGES = 0.9  # probability of the daily change
 _KEPT = log(1.0 - _CHANGES)
 _BACKGROUND = 0.02  # other changes per day
 _FLOOR = 1e-3  # no single observation rules an hour out
-_PRIOR = 0.1  # share of pages that change daily, where nothing is known
-_OWN_PAGES = 10  # a host's pages count as much as this many of all hosts
-_MOST_PRIOR = 0.9
+_PRIOR = 0.1  # share of pages that change daily
 _SURE = 0.7
-_ODDS = _SURE / (1.0 - _SURE)
+_LEAST = log(_SURE / (1 - _SURE) * (1 - _PRIOR) / _PRIOR)  # less can never be sure
 _WINDOW = 3  # adjacent hours that may share the probability
 _WINDOW_SURE = 0.8
 _AFTER = 5 / 1440  # a crawl comes five minutes after the window
@@ -28,9 +26,6 @@ _LONGEST_SKIP = 12  # days; after more, a page is stale for certain and nothing 
 
 Evidence = Sequence[float]
 UNKNOWN: Evidence = (0.0,) * HOURS
-Prior = Sequence[float]
-EVERYWHERE: Prior = (_PRIOR / HOURS,) * HOURS
-"""The chance of a daily change in each hour, before anything is known about the host."""
 
 
 def observe(
@@ -72,14 +67,15 @@ class Window(NamedTuple):
     end: float
 
 
-def learnt(evidence: Evidence, prior: Prior = EVERYWHERE) -> Window | None:
+def learnt(evidence: Evidence) -> Window | None:
     """The window if the evidence leaves little doubt, else None."""
-    other = _ODDS * (1.0 - sum(prior))  # what all hours together must outweigh
-    if exp(max(evidence)) * sum(prior) < other:  # the usual case
+    best = max(evidence)
+    if best < _LEAST:
         return None
-    weights = [chance * exp(score) for chance, score in zip(prior, evidence, strict=True)]
+    weights = [exp(score - best) for score in evidence]
     total = sum(weights)
-    if total < other:
+    daily = _PRIOR / HOURS * total
+    if daily < _SURE * (daily + (1.0 - _PRIOR) * exp(-best)):
         return None
     around = weights + weights[:_WINDOW]
     for width in range(1, _WINDOW + 1):
@@ -87,22 +83,6 @@ def learnt(evidence: Evidence, prior: Prior = EVERYWHERE) -> Window | None:
             if sum(around[start : start + width]) >= _WINDOW_SURE * total:
                 return Window(start / HOURS, (start + width) / HOURS)
     return None
-
-
-def fit(pages: Iterable[Evidence], prior: Prior) -> Prior:
-    """The chance of each hour on a host: the average over what is known about its pages, leaning on everywhere's."""
-    count, sums = 0, [0.0] * HOURS
-    other = 1.0 - sum(prior)
-    for evidence in pages:
-        weights = [chance * exp(score) for chance, score in zip(prior, evidence, strict=True)]
-        total = sum(weights) + other
-        count += 1
-        sums = [known + weight / total for known, weight in zip(sums, weights, strict=True)]
-    fitted = [
-        (own + _OWN_PAGES * even) / (count + _OWN_PAGES) for own, even in zip(sums, EVERYWHERE, strict=True)
-    ]
-    share = sum(fitted)
-    return [chance * min(1.0, _MOST_PRIOR / share) for chance in fitted]
 
 
 def next_visit(window: Window, now: float, price: float, longest: float) -> float:

@@ -48,10 +48,6 @@ def unpack_hours(packed: bytes | None) -> phase.Evidence:
     return _HOURS.unpack(packed) if packed else phase.UNKNOWN
 
 
-def daily_prior_of(row: Row) -> phase.Prior:
-    return _HOURS.unpack(row["daily_prior"]) if row["daily_prior"] else phase.EVERYWHERE
-
-
 def significant(changes: Sequence[Change], tolerance: Mapping[str, float]) -> bool:
     """Whether any field moved by more than its tolerance, in per cent."""
     return any(
@@ -151,9 +147,7 @@ def reschedule(
         days = row["frequency_hours"] / 24
         wait = early = days
     else:
-        planned = plan(
-            known, prior, terms_of(row), now, chance, changed=bool(changed), daily=daily_prior_of(row)
-        )
+        planned = plan(known, prior, terms_of(row), now, chance, changed=bool(changed))
         wait, early, days = planned.days, planned.early, planned.interval
     return Rescheduled(
         next_run_at=at + timedelta(days=wait),

@@ -86,11 +86,10 @@ def plan(
     chance: tuple[float, float],
     *,
     changed: bool = False,
-    daily: phase.Prior = phase.EVERYWHERE,
 ) -> Plan:
-    """The next visit; `chance` is two random numbers between 0 and 1, `daily` what is known about the host's hours."""
+    """The next visit; `chance` is two random numbers between 0 and 1."""
     price = terms.price / terms.weight
-    window = phase.learnt(learnt.hours, daily) if learnt.hours is not None else None
+    window = phase.learnt(learnt.hours) if learnt.hours is not None else None
     if window is not None:
         return _daily(window, terms, price, now, chance)
     days = interval(posterior(learnt.evidence, prior), price, terms.shortest, terms.longest)

@@ -172,20 +172,3 @@ update host h set siblings = i.correlation, sibling_sums = array[i.products, i.p
 from unnest(:host_ids::int[], :correlations::float8[], :products::float8[], :pairs::float8[], :squares::float8[], :visits::float8[],
             :totals::float8[]) i(host_id, correlation, products, pairs, squares, visits, total)
 where h.host_id = i.host_id;
-
--- name: daily_hours
--- What is known about the daily changes of some pages of each host.
-select h.host_id, h.daily_prior, x.pages
-from host h
-cross join lateral (
-  select array_agg(y.daily_hours) as pages from (
-    select s.daily_hours from policy p join policy_state s on s.policy_id = p.policy_id
-    where p.host_id = h.host_id and p.pool is not null and p.deleted_at is null and s.daily_hours is not null
-    limit :sample::int) y) x
-where x.pages is not null;
-
--- name: set_daily_priors
--- In which hours the pages of hosts change daily.
-update host h set daily_prior = i.prior
-from unnest(:host_ids::int[], :priors::bytea[]) i(host_id, prior)
-where h.host_id = i.host_id and h.daily_prior is distinct from i.prior;

@@ -16,7 +16,6 @@ from opilio.crawl.adaptive.value import interval
 SHORTEST = 0.25 / 24
 _IDLE_TARGET = 0.03  # a few early crawls show that the price is not too low
 _OBSERVED_PAGES = 50  # a prior is fitted to no fewer
-_HOUR_SAMPLE = 200  # pages of a host that tell its hours
 
 
 def longest_interval(mean_interval: float) -> float:
@@ -47,8 +46,6 @@ class Adaptive:
         self._chance = Random(seed).random
         self._prior = prior.from_base(1.0 / budget)
         self._host_priors: dict[str, Rate] = {}
-        self._host_hours: dict[str, phase.Prior] = {}
-        self._daily_phase = daily_phase
         self._learnt = [Learnt(NOTHING, phase.UNKNOWN if daily_phase else None)] * self._pages
         self._intervals = [1.0 / budget] * self._pages
         self._plans = [0.0] * self._pages
@@ -80,13 +77,7 @@ class Adaptive:
         price = self._market.of(host)
         terms = Terms(self._trace.weights[page], price, SHORTEST, self._longest)
         plan = rule.plan(
-            self._learnt[page],
-            own,
-            terms,
-            now,
-            (self._chance(), self._chance()),
-            changed=changed,
-            daily=self._host_hours.get(host, phase.EVERYWHERE),
+            self._learnt[page], own, terms, now, (self._chance(), self._chance()), changed=changed
         )
         self._intervals[page] = plan.interval
         planned = price**ELASTICITY / plan.interval
@@ -119,20 +110,8 @@ class Adaptive:
         )
         if now >= self._next_night:
             self._refit_priors()
-            if self._daily_phase:
-                self._refit_hours()
             # Every night at first; later a week changes little, and long traces are replayed in minutes.
             self._next_night += 1.0 if now < 30.0 else 7.0
-
-    def _refit_hours(self) -> None:
-        by_host: dict[str, list[phase.Evidence]] = {}
-        for host, learnt in zip(self._hosts, self._learnt, strict=True):
-            if learnt.hours is not None and learnt.hours is not phase.UNKNOWN:
-                by_host.setdefault(host, []).append(learnt.hours)
-        self._host_hours = {
-            host: phase.fit(pages[:_HOUR_SAMPLE], self._host_hours.get(host, phase.EVERYWHERE))
-            for host, pages in by_host.items()
-        }
 
     def _refit_priors(self) -> None:
         sums: dict[str, list[float]] = {}

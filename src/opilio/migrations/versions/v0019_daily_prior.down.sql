@@ -1,1 +1,0 @@
-alter table host drop column daily_prior;

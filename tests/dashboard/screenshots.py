@@ -10,6 +10,9 @@ from tests.dashboard.conftest import log_in
 from tests.dashboard.world import fill
 
 FOLDER = Path(__file__).parents[2] / "screenshots"
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+# The pictures of README and docs, each as high as what it shows.
+BEST = {"overview": 860, "prices": 760, "policy": 900, "alerts": 620, "job-failed": 760, "analytics": 900}
 
 
 async def addresses(opilio: Opilio) -> dict[str, str]:
@@ -58,6 +61,22 @@ async def addresses(opilio: Opilio) -> dict[str, str]:
 
 
 @pytest.mark.timeout(600)
+async def test_pictures_of_the_docs(browser: Browser, site: str, opilio: Opilio) -> None:
+    await fill(opilio, site)
+    context = await browser.new_context(
+        base_url=site, locale="en-GB", viewport={"width": 1280, "height": 900}
+    )
+    await context.add_cookies([{"name": "opilio_theme", "value": "light", "url": site}])
+    page = await context.new_page()
+    await log_in(page, opilio, "admin", "admin")
+    pages = await addresses(opilio)
+    for name, height in BEST.items():
+        await page.set_viewport_size({"width": 1280, "height": height})
+        await shoot(page, pages[name], IMAGES / f"{name.removesuffix('-failed')}.png", full_page=False)
+    await context.close()
+
+
+@pytest.mark.timeout(600)
 async def test_every_page(browser: Browser, site: str, opilio: Opilio) -> None:
     FOLDER.mkdir(exist_ok=True)
     await fill(opilio, site)
@@ -76,15 +95,25 @@ async def test_every_page(browser: Browser, site: str, opilio: Opilio) -> None:
     await shoot(page, "/", FOLDER / "overview-vi-dark.png")
     await shoot(page, "/analytics/tea", FOLDER / "analytics-vi-dark.png")
     await page.set_viewport_size({"width": 390, "height": 844})
-    for name in ("overview", "policies", "job-running", "projects", "project", "analytics"):
+    for name in (
+        "overview",
+        "prices",
+        "policies",
+        "policy",
+        "job-failed",
+        "alerts",
+        "bot",
+        "project",
+        "analytics",
+    ):
         await shoot(page, (await addresses(opilio))[name], FOLDER / f"{name}-phone.png")
     await context.close()
 
 
-async def shoot(page: Page, path: str, file: Path) -> None:
+async def shoot(page: Page, path: str, file: Path, *, full_page: bool = True) -> None:
     await page.goto(path)
     await expect(page.locator("#live-marker")).to_have_attribute("data-state", "live")
     for chart in await page.locator("[data-chart]").all():
         await expect(chart).to_have_attribute("data-drawn", "yes")
     await expect(page.locator("[data-renew]", has_text="Loading…")).to_have_count(0)
-    await page.screenshot(path=file, full_page=True)
+    await page.screenshot(path=file, full_page=full_page)

@@ -1,6 +1,8 @@
 """Prices first: the list, the page of changes, the comparison, and charts that stay through live updates."""
 
+import asyncio
 import io
+import time
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -97,14 +99,28 @@ async def test_a_page_without_changes_is_loaded_once(admin: Page, opilio: Opilio
     assert len([url for url in requests if url.endswith(f"/policies/{policy_id}")]) == 1
 
 
-async def test_a_new_price_is_on_the_screen_within_seconds(admin: Page, opilio: Opilio, bot: Bot) -> None:
+# Resolves when the price is on the screen: a poll of the test would add its own pause.
+SHOWN = """(price) => new Promise((resolve) => {
+  const look = () => document.querySelector(".price-now").textContent.includes(price) && resolve();
+  new MutationObserver(look).observe(document.body, { subtree: true, childList: true, characterData: true });
+  look();
+})"""
+
+
+async def test_a_new_price_is_on_the_screen_within_a_second(admin: Page, opilio: Opilio, bot: Bot) -> None:
     policy_id = await add_policy(opilio, "https://a.example/1")
     await crawl(opilio, bot, policy_id, price=10, currency="EUR", title="Tea")
     await admin.goto(f"/policies/{policy_id}")
     await expect(admin.locator("#live-marker")).to_have_text("Live")
-    await crawl(opilio, bot, policy_id, price=12, currency="EUR", title="Tea")
-    await expect(admin.locator(".price-now")).to_contain_text("€12", timeout=5000)
-    await expect(admin.locator(".price-head")).to_contain_text("▲ +20%")
+    seconds = []
+    for price in (11, 13, 12):  # the best of three: other tests may keep the machine busy
+        await crawl(opilio, bot, policy_id, price=price, currency="EUR", title="Tea")
+        began = time.monotonic()
+        async with asyncio.timeout(5):
+            await admin.evaluate(SHOWN, f"€{price}")
+        seconds.append(time.monotonic() - began)
+    assert min(seconds) < 1, seconds
+    await expect(admin.locator(".price-head")).to_contain_text("▼ −7.7%")
 
 
 async def test_price_changes_as_files(admin: Page, opilio: Opilio, bot: Bot) -> None:

@@ -36,6 +36,11 @@ async def test_create_a_project_and_watch_it_to_its_end(admin: Page, opilio: Opi
             await receiver.arrived(1)
         await admin.reload()
         await expect(admin.get_by_text("delivered").first).to_be_visible()
+    await admin.get_by_role("link", name="Run again").click()
+    await expect(admin.get_by_label("Competitor keywords")).to_have_value("[Acme]\ncà phê sữa")
+    await admin.get_by_role("button", name="Create").click()
+    await expect(admin.locator("h1")).to_contain_text("Trà sữa")
+    assert len((await opilio.project_insights.projects()).items) == 2
     project = await opilio.project_insights.project("tea")
     assert project.competitor_keywords == {"Acme": ["cà phê sữa"]}
     assert project.created_by == "operator:admin"

@@ -1,11 +1,13 @@
 """A small world to look at: shops, prices that move, a host that says 429, a bot that lost its job."""
 
 import random
+from decimal import Decimal
 from typing import Any
 
 from httpx2 import AsyncClient
 
 from opilio.adapters.postgres.queries import parse_statement
+from opilio.contracts.alerts import AlertInput, AlertScope
 from opilio.contracts.policies import PolicyInput
 from opilio.contracts.webhooks import EndpointCreate
 from opilio.crawl.politeness import Limits
@@ -47,13 +49,14 @@ async def fill(opilio: Opilio, site: str) -> dict[str, Any]:
     await Rollup(opilio.database).run_once()  # or the server's own first count would wipe the past out
     await opilio.database.execute(_PAST)
     ids = [await opilio.policies.create(_policy(n, chance)) for n in range(60)]
+    await _add_alerts(opilio, ids)
     tokens = {
         name: (await opilio.credentials.new_bot_token(name))[1]
         for name in ("hanoi-1", "hanoi-2", "browser-1")
     }
     async with AsyncClient(base_url=site, timeout=30) as http:
-        for _ in range(6):
-            await _a_day(opilio, http, tokens, ids[:40], chance)
+        for days_ago in reversed(range(6)):
+            await _a_day(opilio, http, tokens, ids[:40], chance, age=days_ago > 0)
         await _now(opilio, http, tokens, ids)
     await _deliver(opilio)
     async with Receiver() as receiver:
@@ -64,6 +67,16 @@ async def fill(opilio: Opilio, site: str) -> dict[str, Any]:
     await opilio.views.save("policies", "Shoes that fail", "host=shoes.example&failing=yes", "operator:admin")
     await opilio.policies.set_enabled(ids[50:53], enabled=False)
     return {"policies": ids}
+
+
+async def _add_alerts(opilio: Opilio, ids: list[Any]) -> None:
+    for name, scope, when, value in (
+        ("Price drops", AlertScope(all=True), "changed_percent", 4),
+        ("Cheap books", AlertScope(host="books.example"), "below", 60),
+        ("Wooden train", AlertScope(policy_id=ids[2]), "above", 40),
+    ):
+        wanted = AlertInput(name=name, scope=scope, field="price", when=when, value=Decimal(value))
+        await opilio.alerts.create(wanted, "operator:admin")
 
 
 async def _deliver(opilio: Opilio) -> None:
@@ -99,13 +112,21 @@ def _policy(n: int, chance: random.Random) -> PolicyInput:
 
 
 async def _a_day(
-    opilio: Opilio, http: AsyncClient, tokens: dict[str, str], ids: list[Any], chance: random.Random
+    opilio: Opilio,
+    http: AsyncClient,
+    tokens: dict[str, str],
+    ids: list[Any],
+    chance: random.Random,
+    *,
+    age: bool,
 ) -> None:
     for policy_id in ids:
         await opilio.operator_actions.run_now(policy_id, "scheduler")
     for bot_id in ("hanoi-1", "hanoi-2"):
         while jobs := await pull(http, bot_id, tokens[bot_id], 20):
             await submit(http, bot_id, tokens[bot_id], [_outcome(job, chance) for job in jobs])
+    if not age:
+        return
     newest = await opilio.database.value(_NEWEST)
     await opilio.database.execute(_AGE, days=1, newest=newest)
 

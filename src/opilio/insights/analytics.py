@@ -147,6 +147,14 @@ class AnalyticsInsights:
         rows = await self._ask(_Q.analytics_aspects, project_id=project_id, **wanted.params)
         return {row["aspect"]: {name: row[name] for name in _ASPECT_FIGURES} for row in rows}
 
+    async def texts(self, project_id: str, posts: Iterable[tuple[str, str]]) -> dict[str, str]:
+        """What some posts say, by their id; given are platform and id. One that was deleted has no text."""
+        platforms, ids = zip(*posts, strict=True) if posts else ((), ())
+        rows = await self._ask(
+            _Q.analytics_texts, project_id=project_id, platforms=list(platforms), ids=list(ids)
+        )
+        return {row["id"]: row["content_text"] for row in rows if row["content_text"]}
+
     async def posts(
         self,
         project_id: str,

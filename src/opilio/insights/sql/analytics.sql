@@ -63,6 +63,12 @@ where p.project_id = :project_id and p.at >= coalesce(:since, '-infinity'::times
   and (:before_at::timestamptz is null or (p.at, p.post_key) < (:before_at::timestamptz, :before_key::uuid))
 order by p.at desc, p.post_key desc limit :most::int;
 
+-- name: analytics_texts
+-- What some posts say.
+select i.content_id as id, p.content_text from unnest(:platforms::text[], :ids::text[]) w(platform, id)
+join post_identity i on i.project = :project_id::text and i.platform = w.platform and i.content_id = w.id
+join post_analytics p using (post_key, stored_at);
+
 -- name: analytics_posts_by_impact
 -- Analysed posts, the highest impact first.
 select p.post_key, p.id, p.platform, p.job_id, p.task_type, p.keyword_source, p.keyword_role, p.brand_name, p.at,

@@ -68,6 +68,7 @@ async def one_project(request: PageRequest) -> Page:
         asked.project_id, asked.wanted, order=str(order), limit=_POSTS, cursor=request.query("cursor")
     )
     errors = await analytics.errors(asked.project_id, asked.wanted)
+    alerts = await _alerts(request, asked.project_id)
     values = {
         "project": project,
         "project_id": asked.project_id,
@@ -78,7 +79,10 @@ async def one_project(request: PageRequest) -> Page:
         "errors": errors,
         "retryable": bool(errors) and bool(await analytics.errors(asked.project_id, retryable=True)),
         "single": await _single_errors(request, asked),
-        "alerts": await _alerts(request, asked.project_id),
+        "alerts": alerts,
+        "texts": await analytics.texts(
+            asked.project_id, [(alert["platform"], alert["post_id"]) for alert in alerts]
+        ),
         "platforms": project.platforms if project else request.opilio.settings.platforms,
         "sentiments": SENTIMENTS,
         "intents": INTENTS,

@@ -37,7 +37,7 @@ async def one_bot(request: PageRequest) -> Page:
     insights = request.opilio.insights
     locked = (await insights.jobs(bot_id=bot.bot_id, status="locked", limit=50)).items
     ended = [
-        job for job in (await insights.jobs(bot_id=bot.bot_id, limit=30)).items if job.status != "locked"
+        job for job in (await insights.jobs(bot_id=bot.bot_id, limit=15)).items if job.status != "locked"
     ]
     errors = await request.opilio.activity.bot_errors(bot.bot_id)
     values = {

@@ -113,6 +113,8 @@ class Locale:
             return NOTHING
         if isinstance(seconds, timedelta):
             seconds = seconds.total_seconds()
+        if 0 < seconds < 0.1:
+            return self.gettext("%(n)s ms", n=self.number(max(1, round(seconds * 1000))))
         if seconds < 10:
             return self.gettext("%(n)s s", n=self.number(round(seconds, 1)))
         if seconds < 100:

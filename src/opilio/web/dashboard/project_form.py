@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from opilio.contracts.decoding import named
-from opilio.contracts.projects import ProjectInput
+from opilio.contracts.projects import Project, ProjectInput
 from opilio.errors import Conflict, Invalid, Refused
 from opilio.web.dashboard.i18n import Locale
 from opilio.web.dashboard.page import Page, PageRequest, Section, redirect
@@ -21,7 +21,12 @@ _NAME = re.compile(r"\[(.+)\]")
 
 @PROJECT_FORM.page("/projects/new", need="write", as_data=False)
 async def new_project(request: PageRequest) -> Page:
-    return _page(request)
+    """Empty; or, to run a project again, with what the project has but for its id."""
+    again = request.query("from")
+    if again is None:
+        return _page(request)
+    project = await request.opilio.project_insights.project(again)
+    return _page(request, again=project)
 
 
 @PROJECT_FORM.action("/projects/new")
@@ -36,19 +41,43 @@ async def create_project(request: PageRequest) -> Any:
     )
 
 
-def _page(request: PageRequest, refusal: Refused | None = None) -> Page:
+def _page(request: PageRequest, refusal: Refused | None = None, again: Project | None = None) -> Page:
     settings = request.opilio.settings
     typed = {name: request.field(name) or "" for name in (*_TEXTS, *_NUMBERS, *_LISTS)}
+    if again is not None:
+        typed = _of_project(again)
     values = {
         "form": typed,
         "platforms": settings.platforms,
-        "chosen": request.form.get("platforms", []) if request.form else settings.platforms,
+        "chosen": request.form.get("platforms", [])
+        if request.form
+        else again.platforms
+        if again
+        else settings.platforms,
         "usual_limit": settings.limit_per_keyword,
         "usual_zone": settings.time_zone,
         "faults": {} if refusal is None else _faults(request.locale, refusal),
     }
     status = 400 if refusal else 200
     return Page("project_form.html", request.locale.gettext("New project"), values, status=status)
+
+
+def _of_project(project: Project) -> dict[str, str]:
+    """A project as the fields of the form."""
+    competitors = project.competitor_keywords
+    if isinstance(competitors, dict):
+        groups = ([f"[{name}]", *keywords] for name, keywords in competitors.items())
+        competitors = [line for group in groups for line in group]
+    return {
+        "project_id": "",
+        "brand_name": project.brand_name or "",
+        "webhook_url": project.webhook_url or "",
+        "time_zone": project.time_zone or "",
+        "limit_per_keyword": str(project.limit_per_keyword),
+        "time_range": "" if project.time_range is None else str(project.time_range),
+        "brand_keywords": "\n".join(project.brand_keywords),
+        "competitor_keywords": "\n".join(competitors),
+    }
 
 
 def _faults(locale: Locale, refusal: Refused) -> dict[str, str]:

@@ -192,13 +192,14 @@
   };
   let asked = null;
   document.addEventListener("click", (event) => {
-    const button = event.target.closest("[data-open], [data-close], [data-cookie], [data-copy], [data-reload], #confirm-yes");
+    const button = event.target.closest("[data-open], [data-close], [data-cookie], [data-copy], [data-reload], [data-print], #confirm-yes");
     if (event.target.matches("dialog")) event.target.close();
     if (!button) return;
     if (button.dataset.open) open(button.dataset.open);
     if ("close" in button.dataset) button.closest("dialog").close();
     if (button.dataset.cookie) { remember(button.dataset.cookie); location.reload(); }
     if (button.dataset.copy) navigator.clipboard.writeText($(button.dataset.copy).textContent).then(() => button.classList.add("copied"));
+    if ("print" in button.dataset) window.print();
     if ("reload" in button.dataset) reload($("[data-refresh]"));
     if (button.id === "confirm-yes" && asked) { asked.dataset.confirmed = "1"; $("#confirm").close(); asked.requestSubmit(); }
   });

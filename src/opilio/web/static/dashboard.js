@@ -233,7 +233,7 @@
   }
 
   // ── keys ──────────────────────────────────────────────────────────────────────────────────────
-  const typing = (event) => event.target.closest("input, textarea, select, [contenteditable], dialog");
+  const typing = (event) => event.target.closest("input:not([type=checkbox]), textarea, select, [contenteditable], dialog");
   const key = (action) => (event) => { if (!typing(event)) { event.preventDefault(); action(); } };
   const keys = {
     "$mod+k": (event) => { event.preventDefault(); open("palette"); },

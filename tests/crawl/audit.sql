@@ -39,7 +39,8 @@ select 'a job has a result that it did not end with', j.job_id::text from result
 where j.status <> 'done' or j.result_id <> r.result_id
 union all
 select 'an end was not told, or told twice', e.job_id::text from ends e
-where e.times <> (select count(*) from told t where t.job_id = e.job_id::text)
+left join (select t.job_id, count(*) as times from told t group by t.job_id) t on t.job_id = e.job_id::text
+where e.times <> coalesce(t.times, 0)
 union all
 select 'a lock token was used twice', lock_token::text from locks group by lock_token having count(*) > 1
 union all

@@ -23,6 +23,7 @@ FIGURES = """
 select t.project_id, sum(t.successful) as items,
   (select sum(b.success_count + b.error_count) from batch_result b where b.project_id = t.project_id and b.counted) as analysed
 from task t where t.project_id is not null group by 1"""
+_PATIENCE = 1800.0  # the audit looks at every step of every job
 # Growth is judged where there is enough to compare, and above what a busy process takes now and then.
 _ENOUGH_SAMPLES, _MOST_GROWTH = 20, 1.25
 
@@ -58,7 +59,10 @@ async def faults_of(system: System, work: Work, got: list[Got]) -> list[str]:
     database = await Database.connect(system.database_url, size=4, hot_size=1, name="soak")
     try:
         async with database.session() as session:
-            jobs = [f"{row['fault']}: {row['subject']}" for row in await session.connection.fetch(JOBS)]
+            jobs = [
+                f"{row['fault']}: {row['subject']}"
+                for row in await session.connection.fetch(JOBS, timeout=_PATIENCE)
+            ]
             events = await session.connection.fetch(EVENTS)
             results = await session.connection.fetch("select job_id::text, result_id::text from result")
             figures = await session.connection.fetch(FIGURES)

@@ -148,7 +148,9 @@ async def test_lists_are_walked_by_keys(admin: Page, opilio: Opilio) -> None:
         if await admin.locator("input[data-row]:focus").count():
             break
     await expect(admin.locator("tbody tr").first.locator("input[data-row]")).to_be_focused()
+    await admin.locator("h1").click()
     await admin.keyboard.press("j")
+    await expect(admin.locator("tbody tr.current a:focus")).to_have_text("https://a.example/2")
     await admin.keyboard.press("j")
     await admin.keyboard.press("x")
     await expect(admin.locator("tbody tr").nth(1).locator("input")).to_be_checked()

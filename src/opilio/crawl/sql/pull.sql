@@ -78,7 +78,8 @@ from unnest(:host_ids::int[]) h(host_id);
 -- name: lock_jobs
 -- Locks the best jobs for a list of bots, one place in the list per job. Jobs of hosts without limits come from
 -- one index in order of priority; jobs behind gates come host by host, as many as each host allows.
-with clock as (select coalesce(:now::timestamptz, now()) as at),
+-- The time of the look, not of the transaction: a job may have been created since that began.
+with clock as (select coalesce(:now::timestamptz, clock_timestamp()) as at),
 wanted as materialized (select w.bot_id, w.ord from unnest(:bots::text[]) with ordinality w(bot_id, ord)),
 free as materialized (
   select j.job_id, j.host_id, j.queue, j.priority, h.gated or :fleet_gated::boolean as gated

@@ -4,27 +4,30 @@ from typing import Any
 
 import pytest
 
+from opilio.clock import Clock
 from opilio.contracts.policies import PolicyInput
+from opilio.crawl import pull
 from opilio.crawl.pull import Pull
 from opilio.runtime.bootstrap import Opilio
 
 
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
 async def test_a_lock_is_never_older_than_its_job(opilio: Opilio, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The job is created after the pull's transaction has begun, and before it looks."""
+    """The job is created after the transaction that locks it has begun, and before it looks."""
     await opilio.policies.create(PolicyInput(url="https://shop.example/"))
-    transact = opilio.database.transact
+    lock_jobs = pull._lock_jobs
 
-    async def create_meanwhile(work: Any, **options: Any) -> Any:
-        async def late(session: Any) -> Any:
-            monkeypatch.undo()
-            await opilio.scheduler.create_due()
-            return await work(session)
+    async def create_first(session: Any, *request: Any) -> Any:
+        await opilio.scheduler.create_due()
+        return await lock_jobs(session, *request)
 
-        return await transact(late, **options)
-
-    monkeypatch.setattr(opilio.database, "transact", create_meanwhile)
+    monkeypatch.setattr(pull, "_lock_jobs", create_first)
     answer = await opilio.dispatcher.pull(Pull("bot-1", 1, ("http",), None))
     assert answer.count == 1
-    (row,) = [await opilio.insights.timeline(job.job_id) for job in answer.jobs]
-    assert [step.to for step in row] == ["pending", "locked"]
-    assert row[0].at <= row[1].at
+    async with opilio.database.session() as session:
+        job = await session.connection.fetchrow("select created_at, locked_at from job_active")
+    assert job["created_at"] <= job["locked_at"]

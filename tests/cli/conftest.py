@@ -38,11 +38,11 @@ Command = Callable[..., Outcome]
 def logging_put_back() -> Iterator[None]:
     """A command configures the logging of its process; this one goes on."""
     root = logging.getLogger()
-    handlers, level = root.handlers, root.level
+    handlers, level, configuration = root.handlers, root.level, structlog.get_config()
     yield
     root.handlers = handlers
     root.setLevel(level)
-    structlog.reset_defaults()
+    structlog.configure(**configuration)
 
 
 @pytest.fixture

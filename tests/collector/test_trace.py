@@ -103,7 +103,7 @@ async def test_one_trace_from_the_request_to_the_webhook(opilio, rabbitmq_url):
     assert {key for key, _ in seen} == {
         "project.created", "data.collected", "crawler.tiktok.result", "analytics.result",
     }  # fmt: skip
-    assert {trace for _, trace in seen} == {TRACE}
+    assert [(key, trace) for key, trace in seen if trace != TRACE] == []
 
 
 async def test_the_conformance_kit_uses_the_configured_exchanges(opilio):

@@ -19,7 +19,7 @@ async def test_from_the_list_to_the_figures(admin: Page, opilio: Opilio) -> None
     await fill_projects(opilio)
     await admin.goto("/analytics")
     await admin.get_by_role("link", name="Trà sữa").click()
-    await expect(admin.locator('[data-chart="feeling"] svg')).to_be_visible()
+    await expect(admin.locator('[data-chart="sentiment"] svg')).to_be_visible()
     await expect(admin.locator("#figures")).to_contain_text("Share of voice")
     await expect(admin.locator("#voice tbody tr")).to_have_count(3)
     await expect(admin.locator("#voice")).to_contain_text("Phúc An")

@@ -13,6 +13,7 @@ from opilio.bus import Ack, DeadLetter, Message, Outgoing, Park, Retry, Unpublis
 from opilio.contracts.topology import DEAD_LETTERS, Exchange, Topology
 from opilio.delivery.outbox.publish import Publisher
 from opilio.errors import Unavailable
+from opilio.rabbitmq import messages as wire
 from opilio.rabbitmq.bus import RabbitBus
 from tests.delivery.test_bus_conformance import Bench, a_topology, bench  # noqa: F401
 from tests.delivery.world import World
@@ -138,6 +139,21 @@ async def test_the_outbox_goes_on_past_a_message_too_large_for_the_broker(db, ra
     assert "larger than" in dead["reason"]
     assert await world.rows("select 1 from outbound") == []
     await bus.close()
+
+
+def test_a_dead_letter_that_is_read_again_keeps_its_reason():
+    """What copies dead letters into the list waits for a database that is away."""
+    queue = a_topology().queues[0]
+    dead = wire.dead(Message(b"x", "q", "e", "k", "m1"), queue, "not_json")
+    again = wire.retried(
+        Message(b"x", "q.dlq", "e", "k", "m1", headers=dict(dead.headers)),
+        queue,
+        timedelta(1),
+        "OSError: away",
+    )
+    assert again.headers["x-reason"] == "not_json"
+    first = wire.retried(Message(b"x", "q", "e", "k", "m1"), queue, timedelta(1), "OSError: away")
+    assert first.headers["x-reason"] == "OSError: away"
 
 
 async def test_a_declaration_that_fails_leaves_no_connection_behind(rabbitmq, rabbitmq_url):

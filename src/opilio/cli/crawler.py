@@ -27,6 +27,15 @@ Amqp = Annotated[
 ]
 
 
+ResultsExchange = Annotated[
+    str,
+    typer.Option(envvar="OPILIO_EXCHANGE_RESULTS", help="The exchange that the crawler sends results to."),
+]
+LifecycleExchange = Annotated[
+    str, typer.Option(envvar="OPILIO_EXCHANGE_LIFECYCLE", help="The exchange of data.collected.")
+]
+
+
 @app.command()
 def simulate(
     platform: Annotated[
@@ -144,16 +153,8 @@ def check(
             help="Where the crawler puts its batches: s3://bucket?endpoint=… or file:///folder.",
         ),
     ] = None,
-    exchange_results: Annotated[
-        str,
-        typer.Option(
-            envvar="OPILIO_EXCHANGE_RESULTS", help="The exchange that the crawler sends results to."
-        ),
-    ] = RESULTS,
-    exchange_lifecycle: Annotated[
-        str,
-        typer.Option(envvar="OPILIO_EXCHANGE_LIFECYCLE", help="The exchange of data.collected."),
-    ] = LIFECYCLE,
+    exchange_results: ResultsExchange = RESULTS,
+    exchange_lifecycle: LifecycleExchange = LIFECYCLE,
     as_json: Json = False,
 ) -> None:
     """Send tasks to a running crawler and list every rule of the contract that it breaks."""

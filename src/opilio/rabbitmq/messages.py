@@ -75,6 +75,8 @@ def _origin(incoming: AbstractIncomingMessage, headers: dict[str, Any]) -> tuple
 
 def retried(message: Message, queue: Queue, after: timedelta, reason: str) -> Outgoing:
     headers = {"retry": True, "x-retries": message.retries + 1, "x-reason": reason}
+    if "x-dead-letter-id" in message.headers:  # why it was dead-lettered is what people ask for
+        headers["x-reason"] = message.headers.get("x-reason", reason)
     return _moved(message, "", queue.name, headers, after)
 
 

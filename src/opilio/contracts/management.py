@@ -111,7 +111,7 @@ class HistoryRow(msgspec.Struct, kw_only=True):
 
 
 class LimitsRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """The whole limits of a host: what is left out is no limit of its own."""
+    """Replaces the limits of a host; omitted ones use the default."""
 
     max_concurrent: Annotated[int, Meta(ge=1, le=100_000)] | None = None
     min_delay_seconds: Annotated[float, Meta(ge=0, le=86_400)] | None = None

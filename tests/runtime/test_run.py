@@ -42,10 +42,14 @@ def test_every_role_answers_on_its_metrics_port(tree, env):
     assert [process.stop() for process in processes] == [0, 0, 0]
 
 
-async def test_readyz_tells_a_schema_that_is_not_its_own(tree, env, database):
+async def test_readyz_tells_a_schema_that_is_too_old(tree, env, database):
     await asyncio.to_thread(_serves, tree("run", "api", **env), env)
     newest = await database.value(Statement("t", "select version_num from alembic_version", ()))
-    for revision, said in (("0003", "older than"), ("9999", "newer version"), (None, "no schema")):
+    for revision, wanted, said in (
+        ("0003", 503, "older than"),
+        ("9999", 200, "ready"),  # upgraded under it: it serves until it is replaced
+        (None, 503, "no schema"),
+    ):
         async with database.session() as session:
             if revision:
                 await session.connection.execute(f"update alembic_version set version_num = '{revision}'")
@@ -53,11 +57,19 @@ async def test_readyz_tells_a_schema_that_is_not_its_own(tree, env, database):
                 await session.connection.execute("delete from alembic_version")
         for port in ("OPILIO_PORT", "OPILIO_METRICS_PORT"):
             status, body = await asyncio.to_thread(http, f"http://127.0.0.1:{env[port]}/readyz")
-            assert (status, said in body) == (503, True), (port, body)
+            assert (status, said in body) == (wanted, True), (port, body)
             assert await asyncio.to_thread(http, f"http://127.0.0.1:{env[port]}/healthz")
     async with database.session() as session:
         await session.connection.execute(f"insert into alembic_version values ('{newest}')")
     await asyncio.to_thread(_serves, None, env)
+
+
+async def test_a_process_does_not_start_on_a_schema_it_does_not_know(tree, env, database):
+    async with database.session() as session:
+        await session.connection.execute("update alembic_version set version_num = '9999'")
+    process = tree("run", "scheduler", **env)
+    assert await asyncio.to_thread(process.process.wait, 60) != 0
+    assert "install the newer version of Opilio" in process.errors.read_text()
 
 
 def _serves(process, env):

@@ -117,7 +117,7 @@ async def open_opilio(
             name=name,
         )
         try:
-            if fault := await Readiness(database).fault():
+            if fault := await Readiness(database, starting=True).fault():
                 raise Unavailable(f"The database {mask_url(url)} cannot be used: {fault}.")
             yield wire(settings, database, clock)
         finally:

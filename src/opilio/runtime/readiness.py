@@ -1,4 +1,8 @@
-"""Whether a process can serve: PostgreSQL answers, and its schema is the one of this version."""
+"""Whether a process can serve: PostgreSQL answers, and its schema is the one of this version.
+
+A process that runs stays ready when the schema is upgraded: every revision keeps the statements of the version before
+working, so that processes can be replaced one by one. A process never starts on a schema that is not its own.
+"""
 
 import asyncio
 
@@ -16,8 +20,9 @@ class Readiness:
     A check that hangs is not cancelled: giving its connection back would hang as well. Later questions get its answer.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, starting: bool = False) -> None:
         self._db = database
+        self._starting = starting
         self._check: asyncio.Task[str] | None = None
 
     async def fault(self) -> str:
@@ -36,19 +41,21 @@ class Readiness:
             revision = None
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             return f"PostgreSQL does not answer: {error or type(error).__name__}"
-        return schema_fault(revision)
+        return schema_fault(revision, starting=self._starting)
 
 
-def schema_fault(revision: str | None) -> str:
-    """What is wrong with a revision of the schema; empty if it is the one of this version."""
+def schema_fault(revision: str | None, *, starting: bool) -> str:
+    """What is wrong with a revision of the schema; empty if this version can work on it."""
     newest = migrate.newest()
     if revision == newest:
         return ""
     if revision is None:
         return "the database has no schema; run `opilio db upgrade`"
-    if revision not in migrate.revisions():
-        return (
-            f"the schema is at revision {revision}, which this version does not know; "
-            "install the newer version of Opilio that upgraded it"
-        )
-    return f"the schema is at revision {revision}, older than {newest}; run `opilio db upgrade`"
+    if revision in migrate.revisions():
+        return f"the schema is at revision {revision}, older than {newest}; run `opilio db upgrade`"
+    if not starting:
+        return ""
+    return (
+        f"the schema is at revision {revision}, which this version does not know; "
+        "install the newer version of Opilio that upgraded it"
+    )

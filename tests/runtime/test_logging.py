@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import re
 
 import pytest
 import structlog
@@ -11,14 +12,21 @@ from opilio.runtime.logging import configure_logging
 from opilio.runtime.settings import load_settings
 
 
+class Terminal(io.StringIO):
+    """A stream that a person reads."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 @pytest.fixture
 def logged(request):
     """Configures the log into memory and puts back what was there."""
     root = logging.getLogger()
     handlers, level = root.handlers, root.level
-    stream = io.StringIO()
 
-    def configure(**settings) -> io.StringIO:
+    def configure(stream: io.StringIO | None = None, **settings) -> io.StringIO:
+        stream = stream or io.StringIO()
         configure_logging(load_settings(**settings), stream)
         return stream
 
@@ -53,6 +61,13 @@ def test_an_exception_is_one_line_of_json(logged):
         structlog.get_logger("a").exception("loop.failed")
     (line,) = stream.getvalue().splitlines()
     assert "ValueError: wrong" in json.loads(line)["exception"]
+
+
+def test_a_terminal_gets_short_lines(logged, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = logged(stream=Terminal())
+    structlog.get_logger("a").warning("postgres.restarted", pid=7)
+    assert re.fullmatch(r"\d\d:\d\d:\d\d \[warning *\] postgres.restarted +pid=7\n", stream.getvalue())
 
 
 def test_text_without_colours_where_nobody_looks(logged):

@@ -1,5 +1,6 @@
 """The tutorial, command by command as it is printed, on an Opilio with its demo."""
 
+import contextlib
 import json
 import os
 import re
@@ -7,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from tests.runtime.conftest import free_port, http, wait_until
 
@@ -56,6 +59,16 @@ def id_of(row: dict[str, Any]) -> str:
     return str(row.get("id") or row["job_id"])
 
 
+def demo_processes(pid: int) -> int:
+    """How many of the demo's shop, bot and crawlers run below a process."""
+    commands = []
+    for child in psutil.Process(pid).children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            commands.append(child.cmdline())
+    names = ("opilio.demo", "crawler", "bot")
+    return sum(any(name in words for name in names) for words in commands)
+
+
 def test_every_command_of_the_tutorial(tree, server_dir):
     start, look, why, add, waits, pull, submit, clean_up = BLOCKS
     assert start == "make run\n"
@@ -83,5 +96,11 @@ def test_every_command_of_the_tutorial(tree, server_dir):
     assert json.loads(reader.run(command)) == json.loads(answer)
     assert "invalid_state" in reader.run(command.replace("99.99", "98.99"))
 
+    # The terminal is a first screen too: the demo's own processes log to a file.
+    told = process.errors.read_text()
+    assert not re.search(r"simulating|collector\.|WARNING", told), told
+    assert demo_processes(process.process.pid) == 3
+
     reader.run(lines(clean_up)[0])
     assert [row["url"] for row in rows_of(reader.json(policies))] == ["https://example.com/product/1"]
+    wait_until(lambda: demo_processes(process.process.pid) == 0)

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
     from opilio.contracts.collector import CrawlerResult, CrawlTask
+    from opilio.crawler.simulator import Faults
 
 app = typer.Typer(
     no_args_is_help=True, help="Simulate crawlers, and check that a crawler follows the contract."
@@ -47,18 +49,26 @@ def simulate(
     seed: Annotated[int, typer.Option(help="The same seed gives the same posts and the same faults.")] = 7,
     calm: Annotated[bool, typer.Option("--calm", help="No faults, delays or repeated results.")] = False,
     at_once: Annotated[int, typer.Option(min=1, max=100, help="Tasks crawled concurrently.")] = 4,
+    seconds_per_post: Annotated[
+        float | None, typer.Option(min=0.0, help="How long a post takes; default 0.02, with --calm 0.")
+    ] = None,
     amqp_url: Amqp = None,
     as_json: JsonLines = False,
 ) -> None:
     """Answer tasks with generated posts, as a real crawler would, until Ctrl-C."""
-    run_async(_simulate(platform or ["tiktok", "youtube"], seed, calm, at_once, amqp_url, as_json))
+    from opilio.crawler.simulator import NO_FAULTS, Faults
+
+    faults = NO_FAULTS if calm else Faults()
+    if seconds_per_post is not None:
+        faults = replace(faults, seconds_per_post=seconds_per_post)
+    run_async(_simulate(platform or ["tiktok", "youtube"], seed, faults, at_once, amqp_url, as_json))
 
 
 async def _simulate(
-    platforms: list[str], seed: int, calm: bool, at_once: int, amqp_url: str | None, as_json: bool
+    platforms: list[str], seed: int, faults: "Faults", at_once: int, amqp_url: str | None, as_json: bool
 ) -> None:
     from opilio.adapters.buckets import Buckets, crawl_bucket
-    from opilio.crawler.simulator import NO_FAULTS, Faults, Platform, SimulatedCrawler
+    from opilio.crawler.simulator import Platform, SimulatedCrawler
 
     class PrintingCrawler(SimulatedCrawler):
         """Prints each result."""
@@ -81,7 +91,7 @@ async def _simulate(
                 Platform(name, seed),
                 link,
                 store,
-                faults=NO_FAULTS if calm else Faults(),
+                faults=faults,
                 bucket=crawl_bucket(current.blobs),
                 at_once=at_once,
                 results=current.exchange_results,

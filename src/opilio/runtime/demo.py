@@ -29,12 +29,14 @@ from opilio.runtime.instance_file import DEMO_NOTE
 from opilio.runtime.supervisor import Command
 
 BOT = "demo-bot"
+DEMO_LOG = "demo.log"
 _Q = load_queries("opilio.runtime")
 _PROJECT = ProjectInput(
     project_id="demo",
     brand_name="Trà sữa",
-    brand_keywords=["trà sữa", "trà đào"],
-    competitor_keywords=["cà phê sữa", "cold brew"],
+    # Keywords that the simulated platforms have enough posts for: a shortage would be a warning on the terminal.
+    brand_keywords=["trà sữa", "trà chanh"],
+    competitor_keywords={"Cà phê": ["cà phê", "cold brew"], "Matcha": ["matcha latte"]},
     limit_per_keyword=40,
 )
 _log = structlog.get_logger(__name__)
@@ -54,11 +56,16 @@ async def start_demo(opilio: Opilio, url: str) -> list[Command]:
         _log.warning("demo.port_taken", port=port, remedy="end what holds it, or run `opilio demo remove`")
         return []
     here = {"OPILIO_DATA_DIR": str(opilio.settings.data_dir), "OPILIO_DATABASE_URL": opilio.database.url}
-    crawlers = (sys.executable, "-m", "opilio", "crawler", "simulate", "--json")
+    # One task at a time and some seconds for each, so that a person can watch the project's progress.
+    pace = ("--at-once", "1", "--seconds-per-post", "0.2")
+    crawlers = (sys.executable, "-m", "opilio", "crawler", "simulate", "--json", *pace)
+    token = {"OPILIO_BOT_TOKEN": await _fresh_token(opilio)}
+    log = opilio.settings.data_dir / DEMO_LOG
+    log.unlink(missing_ok=True)  # each start writes its own
     return [
-        Command("demo-crawlers", crawlers, here),
-        Command("demo-shop", (sys.executable, "-m", "opilio.demo", str(port))),
-        Command("demo-bot", _bot_words(url, shop), {"OPILIO_BOT_TOKEN": await _fresh_token(opilio)}),
+        Command("demo-crawlers", crawlers, here, log),
+        Command("demo-shop", (sys.executable, "-m", "opilio.demo", str(port)), {}, log),
+        Command("demo-bot", _bot_words(url, shop), token, log),
     ]
 
 
@@ -75,6 +82,7 @@ async def remove_demo(opilio: Opilio, *, by: str) -> int:
     )
     await audit.record(opilio.database, by, "demo.remove", "demo", {"policies": removed})
     note.unlink(missing_ok=True)
+    (opilio.settings.data_dir / DEMO_LOG).unlink(missing_ok=True)
     return removed
 
 

@@ -3,6 +3,8 @@
 import logging
 import os
 import sys
+from collections.abc import MutableMapping
+from datetime import datetime
 from typing import Any, TextIO
 
 import structlog
@@ -63,7 +65,14 @@ def _last(settings: Settings, stream: TextIO) -> list[Any]:
         ]
     colours = terminal and "NO_COLOR" not in os.environ
     return [
+        *([_clock_time] if terminal else []),
         structlog.dev.ConsoleRenderer(
             colors=colours, timestamp_key="at", exception_formatter=structlog.dev.plain_traceback
-        )
+        ),
     ]
+
+
+def _clock_time(_logger: Any, _name: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """On a terminal the day is known and the reader's own clock is the one to compare with."""
+    line["at"] = f"{datetime.fromisoformat(line['at']).astimezone():%H:%M:%S}"
+    return line

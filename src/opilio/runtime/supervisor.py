@@ -5,9 +5,12 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
+from typing import IO
 
 import structlog
 
@@ -28,11 +31,12 @@ _DIE_WITH_PARENT = (
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A child process: its name, arguments, and additions to the environment."""
+    """A child process: its name, arguments, additions to the environment, and a file for its log if not stderr."""
 
     name: str
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
+    log: Path | None = None
 
 
 class Supervisor:
@@ -54,13 +58,13 @@ class Supervisor:
         """Kills the children that are still being waited for."""
         self._hurry.set()
 
-    async def stop(self) -> None:
+    async def stop(self, names: Sequence[str] | None = None) -> None:
         """Stops the last started first, so that a bot can still release its jobs; kills what does not stop in time."""
         self._deadline = time.monotonic() + self._grace
-        while self._tasks:
-            _, task = self._tasks.popitem()
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        for name in reversed(names if names is not None else list(self._tasks)):
+            if task := self._tasks.pop(name, None):
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
 
     async def _keep(self, command: Command) -> None:
         failures = 0
@@ -70,18 +74,21 @@ class Supervisor:
             failures = 1 if time.monotonic() - born > _SETTLED_SECONDS else failures + 1
             self.deaths[command.name] += 1
             pause = doubling(_FIRST_PAUSE, failures, _LONGEST_PAUSE).total_seconds()
-            _log.error("child.exited", child=command.name, code=code, restart_in=pause)
+            more = {"log": str(command.log)} if command.log else {}
+            _log.error("child.exited", child=command.name, code=code, restart_in=pause, **more)
             await asyncio.sleep(pause)
 
     async def _run(self, command: Command) -> int:
         """Runs a child until it ends; on cancellation the child is stopped first."""
-        process = await asyncio.create_subprocess_exec(
-            *_guarded(command.argv),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,  # stdout is for this command's output; children log to stderr
-            start_new_session=True,  # Ctrl-C goes to this process, which stops the children in order
-            env={**os.environ, **command.env, PARENT: str(os.getpid())},
-        )
+        with _log_file(command) as errors:
+            process = await asyncio.create_subprocess_exec(
+                *_guarded(command.argv),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,  # stdout is for this command's output; children log to stderr
+                stderr=errors,
+                start_new_session=True,  # Ctrl-C goes to this process, which stops the children in order
+                env={**os.environ, **command.env, PARENT: str(os.getpid())},
+            )
         self.pids[command.name] = process.pid
         try:
             return await process.wait()
@@ -91,6 +98,11 @@ class Supervisor:
             raise
         finally:
             self.pids.pop(command.name, None)
+
+
+def _log_file(command: Command) -> AbstractContextManager[IO[bytes] | None]:
+    """Where the child's log goes: None is this process's stderr."""
+    return nullcontext() if command.log is None else command.log.open("ab")
 
 
 def _guarded(argv: tuple[str, ...]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ _LOOPBACK = "127.0.0.0/8,::1/128"
 _log = structlog.get_logger(__name__)
 _POSTGRES_POLL_SECONDS = 1.0
 _READY_POLL_SECONDS = 0.05
+_DEMO_POLL_SECONDS = 0.5
 _MOST_API_EXITS = 3
 
 
@@ -76,9 +77,8 @@ async def _serve(
             return
         with instance_file_written(settings):
             announce(await _ready(settings, database))
-            if demo:
-                await _start_demo(settings, database, supervisor)
-            await stop.wait()
+            async with _demo(settings, database, supervisor) if demo else nullcontext():
+                await stop.wait()
     finally:
         await database.close()
 
@@ -96,12 +96,27 @@ def _demo_environment(settings: Settings) -> dict[str, str]:
     return {f"OPILIO_{name.upper()}": _LOOPBACK for name in free}
 
 
-async def _start_demo(settings: Settings, database: Database, supervisor: Supervisor) -> None:
+@asynccontextmanager
+async def _demo(settings: Settings, database: Database, supervisor: Supervisor) -> AsyncIterator[None]:
+    """The demo's processes, until `opilio demo remove` takes away its note."""
     from opilio.runtime.bootstrap import wire  # noqa: PLC0415 - the children start while this loads
     from opilio.runtime.demo import start_demo  # noqa: PLC0415
 
-    for command in await start_demo(wire(settings, database), url_of(settings)):
+    commands = await start_demo(wire(settings, database), url_of(settings))
+    for command in commands:
         supervisor.start(command)
+    watch = asyncio.create_task(_stop_removed(settings, supervisor, [command.name for command in commands]))
+    try:
+        yield
+    finally:
+        watch.cancel()
+        await asyncio.gather(watch, return_exceptions=True)
+
+
+async def _stop_removed(settings: Settings, supervisor: Supervisor, names: list[str]) -> None:
+    while (settings.data_dir / DEMO_NOTE).exists():  # noqa: ASYNC110 - another process removes it
+        await asyncio.sleep(_DEMO_POLL_SECONDS)
+    await supervisor.stop(names)
 
 
 # ── processes ────────────────────────────────────────────────────────────────────────

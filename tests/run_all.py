@@ -17,15 +17,26 @@ WORKERS = max(os.cpu_count() or 1, 2) + 1
 
 
 def failures(report: Path) -> dict[str, str]:
-    """Test → the first line of why it failed."""
+    """Test, by the name that pytest takes → the first line of why it failed."""
     if not report.exists():
-        return {"pytest": "wrote no report"}
+        return {}
     found = {}
     for case in ET.parse(report).iter("testcase"):
         for fault in (*case.findall("failure"), *case.findall("error")):
             lines = (fault.get("message") or fault.text or "no reason given").strip().splitlines()
-            found[f"{case.get('classname')}::{case.get('name')}"] = lines[0][:200] if lines else ""
+            name = node_id(case.get("classname", ""), case.get("name", ""))
+            found[name] = lines[0][:200] if lines else ""
     return found
+
+
+def node_id(classname: str, name: str) -> str:
+    """`tests.crawl.test_pull.TestLocks` and `test_one` → `tests/crawl/test_pull.py::TestLocks::test_one`."""
+    parts = classname.split(".")
+    for length in range(len(parts), 0, -1):
+        module = Path("/".join(parts[:length]) + ".py")
+        if module.exists():
+            return "::".join([str(module), *parts[length:], name])
+    return name.replace(".", "/") + ".py"  # a file that could not be collected: its name is all there is
 
 
 def pytest(report: Path, folder: Path, *words: str) -> int:
@@ -44,15 +55,17 @@ def main(words: list[str]) -> int:
     if not first or len(first) > MOST_AGAIN:
         print(f"\n{len(first)} tests failed; at most {MOST_AGAIN} are run again alone.", file=sys.stderr)
         return code
-    again = pytest(
-        home / "again.xml", home / "again", "--last-failed", "--last-failed-no-failures", "none", *words
-    )
-    still = failures(home / "again.xml") if again else {}
+    still = {name for n, name in enumerate(first) if run_alone(home / f"again-{n}", name)}
     print(f"\nRun twice ({len(first)} of at most {MOST_AGAIN}): failed beside others", file=sys.stderr)
     for name, why in first.items():
         verdict = "failed alone too" if name in still else "passed alone"
         print(f"  {name}\n    {verdict}; first failure: {why}", file=sys.stderr)
-    return again
+    return 1 if still else 0
+
+
+def run_alone(folder: Path, name: str) -> int:
+    """In a process and on servers of its own, so that no other test's leftovers reach it."""
+    return pytest(folder.with_suffix(".xml"), folder, name)
 
 
 if __name__ == "__main__":

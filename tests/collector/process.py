@@ -6,6 +6,8 @@ python -m collector.process DATABASE_URL AMQP_URL REDIS_URL
 import asyncio
 import sys
 
+import structlog
+
 from opilio.adapters.postgres import Database
 from opilio.collector.collector import Collector
 from opilio.collector.config import Config
@@ -22,6 +24,10 @@ async def connected(amqp_url: str) -> RabbitBus:
             return await RabbitBus.connect(amqp_url, topology())
         except Unavailable:
             await asyncio.sleep(0.2)
+
+
+# Standard output is for the one line that the test reads: a pipe that nobody empties stops the process that fills it.
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 
 
 async def main(database_url: str, amqp_url: str, redis_url: str) -> None:

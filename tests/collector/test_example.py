@@ -23,7 +23,7 @@ from opilio.errors import Unavailable
 from opilio.net.allowed_addresses import parse_allow
 from opilio.rabbitmq.bus import RabbitBus
 from tests.collector.samples import analyzed, encoded, v2
-from tests.collector.world import QUICK, clean_redis, purge, running, until
+from tests.collector.world import QUICK, clean_redis, running, until
 from tests.delivery.receiver import Receiver
 
 ANYWHERE = parse_allow("true")
@@ -156,7 +156,6 @@ async def test_the_example_three_times_in_any_order_with_kills_and_a_broker_that
     chance = random.Random(20260115)
     await clean_redis(redis_url)
     bus = await RabbitBus.connect(rabbitmq_url, topology())
-    await purge(rabbitmq_url, topology())
     victim = Victim(database_url, rabbitmq_url, redis_url)
     projects = open_projects(database, Config(), redis_url)
     messages = [

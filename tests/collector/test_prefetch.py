@@ -8,7 +8,7 @@ from opilio.bus import Ack
 from opilio.collector.bounded_consumer import BoundedConsumer, prefetch_for
 from opilio.contracts.topology import RESULTS, RESULTS_QUEUE, topology
 from opilio.rabbitmq.bus import RabbitBus
-from tests.collector.world import purge, until
+from tests.collector.world import until
 
 MIB = 1 << 20
 
@@ -16,10 +16,8 @@ MIB = 1 << 20
 @pytest.fixture
 async def bus(rabbitmq_url):
     bus = await RabbitBus.connect(rabbitmq_url, topology())
-    await purge(rabbitmq_url, topology())
     yield bus
     await bus.close()
-    await purge(rabbitmq_url, topology())
 
 
 @pytest.mark.parametrize(

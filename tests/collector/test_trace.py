@@ -11,11 +11,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from opilio.clock import Clock
-from opilio.contracts.topology import topology
 from opilio.runtime.bootstrap import wire
 from opilio.runtime.roles import analytics, collector, delivery
 from opilio.runtime.settings import load_settings
-from tests.collector.world import clean_redis, purge
+from tests.collector.world import clean_redis
 from tests.crawler.test_cli import started
 from tests.delivery.receiver import Receiver
 
@@ -34,8 +33,7 @@ async def opilio(database, database_url, rabbitmq_url, redis_url, tmp_path):
         webhook_allow_private="true",
         **{f"exchange_{name}": exchange for name, exchange in EXCHANGES.items()},
     )
-    yield wire(settings, database, Clock())
-    await purge(rabbitmq_url, topology())
+    return wire(settings, database, Clock())
 
 
 @asynccontextmanager

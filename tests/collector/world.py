@@ -17,7 +17,7 @@ from opilio.bus import Ack, Bus, Message
 from opilio.collector.collector import Collector
 from opilio.collector.config import Config
 from opilio.contracts.projects import ProjectInput
-from opilio.contracts.topology import INBOUND, LIFECYCLE, RESULTS, Topology, topology
+from opilio.contracts.topology import INBOUND, LIFECYCLE, RESULTS, topology
 from opilio.rabbitmq.bus import RabbitBus
 from tests.collector.samples import encoded
 
@@ -30,18 +30,6 @@ async def until(condition: Callable[[], Awaitable[Any]], seconds: float = 20) ->
         while not (found := await condition()):
             await asyncio.sleep(0.02)
     return found
-
-
-async def purge(url: str, wanted: Topology) -> None:
-    """Empties the queues that an earlier test left something in."""
-    async with await aio_pika.connect(url) as connection:
-        channel = await connection.channel()
-        under = await channel.get_underlay_channel()
-        for queue in wanted.queues:
-            for name in (queue.name, *([queue.dead_letter_queue] if queue.dead_letters else [])):
-                await under.queue_purge(name)
-            for name in queue.delay_queues:
-                await under.queue_delete(name)
 
 
 async def clean_redis(url: str) -> str:
@@ -166,7 +154,6 @@ async def running(
         url = request.getfixturevalue("rabbitmq_url")
         redis_url = await clean_redis(request.getfixturevalue("redis_url"))
         bus = await RabbitBus.connect(url, wanted)
-        await purge(url, wanted)
     else:
         bus = await LocalBus.connect(database, wanted)
     world, stop = World(database, bus, config, redis_url, report), asyncio.Event()

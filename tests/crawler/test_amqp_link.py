@@ -13,7 +13,7 @@ from opilio.contracts.topology import RESULTS, topology
 from opilio.crawler import AmqpLink, Crawler, Item
 from opilio.crawler.conformance import ConformanceCheck
 from opilio.rabbitmq.bus import RabbitBus
-from tests.collector.world import purge, until
+from tests.collector.world import until
 from tests.crawler.recording_link import a_task
 
 
@@ -21,7 +21,6 @@ from tests.crawler.recording_link import a_task
 async def bus(rabbitmq_url):
     wanted = topology()
     bus = await RabbitBus.connect(rabbitmq_url, wanted)
-    await purge(rabbitmq_url, wanted)
     yield bus
     await bus.close()
 

@@ -312,7 +312,7 @@ def _learnt(jobs: Sequence[FinishedJob]) -> dict[str, list[Any]]:
         "prices_used": [v.price if v else None for v in visits],
         "visits": [int(known is not None) for known in learnt],
         "changes_seen": [int(bool(v and v.changed)) for v in visits],
-        "surprises": [v.surprise if v else None for v in visits],
+        "surprises": [known.surprise if known else None for known in learnt],
         "gaps": [v.gap_days if v else None for v in visits],
         "siblings": [
             bool(v and v.changed) and j.row["siblings"] is not None for v, j in zip(visits, jobs, strict=True)

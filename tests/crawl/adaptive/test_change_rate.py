@@ -81,7 +81,7 @@ def test_a_known_moment_says_more_than_a_gap() -> None:
 def test_old_evidence_fades() -> None:
     prior = Rate(0.3, 1.0)
     evidence = Rate(20.0, 100.0)
-    faded = observe(evidence, prior, 90.0, change=False)
+    faded = observe(evidence, prior, 90.0, change=False, kept=0.5)
     assert faded.shape == pytest.approx(10.0)
     assert faded.days == pytest.approx(50.0 + 90.0)
 

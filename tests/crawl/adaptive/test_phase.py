@@ -1,13 +1,14 @@
 """Pages that change daily at one hour."""
 
+from math import exp, log
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from opilio.crawl.adaptive import phase
-from opilio.crawl.adaptive.change_rate import Rate
+from opilio.crawl.adaptive.change_rate import Rate, chance_of_no_change
 from opilio.crawl.adaptive.rule import Learnt, Terms, Visit, learn, plan
 
 _PRIOR = Rate(0.3, 1.0)
@@ -26,6 +27,11 @@ def run(changes, steps: int, seed: int = 1) -> tuple[Learnt, float]:
             now + plan(learnt, _PRIOR, terms, now, (random.random(), random.random()), changed=seen).days,
         )
     return learnt, last
+
+
+def quiet(gap: float) -> float:
+    """How likely a page that changes about once a day stays the same for `gap` days."""
+    return chance_of_no_change(Rate(20.0, 20.0), gap)
 
 
 def daily(hour: float):
@@ -54,18 +60,58 @@ def test_a_page_that_loses_its_rhythm_is_let_go() -> None:
     hours = list(phase.UNKNOWN)
     for day in range(60):  # before and after the hour
         for last, now, change in ((day - 0.34, day + 0.59, False), (day + 0.59, day + 0.66, True)):
-            hours = phase.observe(hours, Rate(20.0, 20.0), last, now, change=change)
+            hours = phase.observe(hours, quiet(now - last), last, now, change=change)
     assert phase.learnt(hours) is not None
     for day in range(60, 90):
-        hours = phase.observe(hours, Rate(20.0, 20.0), day + 0.66, day + 1.66, change=False)
+        hours = phase.observe(hours, quiet(1.0), day + 0.66, day + 1.66, change=False)
     assert phase.learnt(hours) is None
 
 
+def passes_of_each_hour(last: float, now: float) -> list[float]:
+    """The definition: every hour of every day, as far as it lies between the two moments."""
+    passes = [0.0] * 24
+    for hour in range(int(last * 24), int(now * 24) + 1):
+        passes[hour % 24] += max(0.0, min(now * 24, hour + 1) - max(last * 24, hour))
+    return passes
+
+
+def evidence_of_each_hour(evidence, same: float, last: float, now: float, change: bool, kept: float):
+    """The definition: log of the hour's probability of what was seen, against that of the Gamma, hour by hour."""
+    after = []
+    for score, count in zip(evidence, passes_of_each_hour(last, now), strict=True):
+        no_change = 0.1**count * exp(-0.02 * (now - last))
+        seen, general = (1 - no_change, 1 - same) if change else (no_change, same)
+        gained = log(max(seen, 1e-3)) - log(max(general, 1e-12))
+        after.append(min(max(score * kept + gained, -20.0), 20.0))
+    return after
+
+
 @given(st.floats(0, 2000), st.floats(0.0001, 50))
+@example(10.5, 0.999)  # ends in the hour in which it began, a day later
+@example(10.51, 0.001)
+@example(10.0, 1.0)
 def test_every_hour_passes_once_a_day(last: float, gap: float) -> None:
-    passes = phase._passes(last, last + gap)
-    assert sum(passes) == pytest.approx(gap * 24, rel=1e-6, abs=1e-6)
-    assert all(int(gap) <= count + 1e-9 <= int(gap) + 1 + 1e-6 for count in passes)
+    first, passes = phase._passes(last, last + gap)
+    counts = [count for count, hours in passes for _ in range(hours)]
+    assert len(counts) == 24
+    assert counts[24 - first :] + counts[: 24 - first] == pytest.approx(
+        passes_of_each_hour(last, last + gap), abs=1e-6
+    )
+
+
+@given(
+    st.lists(st.floats(-20, 20), min_size=24, max_size=24),
+    st.floats(1e-6, 1 - 1e-6),
+    st.floats(0, 2000),
+    st.floats(0.001, 50),
+    st.booleans(),
+    st.floats(0.5, 1),
+)
+def test_the_evidence_is_that_of_each_hour(evidence, same, last, gap, change, kept) -> None:
+    found = phase.observe(evidence, same, last, last + gap, change=change, kept=kept)
+    assert found == pytest.approx(
+        evidence_of_each_hour(evidence, same, last, last + gap, change, kept), abs=1e-5
+    )
 
 
 @given(st.lists(st.floats(-50, 50), min_size=24, max_size=24))

@@ -24,7 +24,7 @@ def test_pages_teach_their_prior() -> None:
         for seen in bits:
             known = NOTHING
             for change in seen:
-                known = observe(known, prior, 2.0, change=change, half_life=1e9)
+                known = observe(known, prior, 2.0, change=change, kept=1.0)
             evidence.append(known)
         rates = [posterior(known, prior) for known in evidence]
         count = len(rates)

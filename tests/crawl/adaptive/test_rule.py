@@ -5,6 +5,7 @@ import time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from opilio.crawl.adaptive import phase
 from opilio.crawl.adaptive.change_rate import Rate
@@ -40,7 +41,7 @@ def test_a_page_that_is_stale_before_anyone_looks_is_not_worth_it() -> None:
 def test_an_important_page_is_visited_sooner() -> None:
     learnt = after(5, change=False)
     usual = plan(learnt, _PRIOR, _TERMS, 5.0, (0.5, 0.5)).days
-    assert plan(learnt, _PRIOR, _TERMS._replace(weight=weight_of(100)), 5.0, (0.5, 0.5)).days < usual
+    assert plan(learnt, _PRIOR, replace(_TERMS, weight=weight_of(100)), 5.0, (0.5, 0.5)).days < usual
     assert weight_of(50) == 1.0
 
 

@@ -4,7 +4,9 @@ from random import Random
 
 import pytest
 
+from opilio.crawl.adaptive import rule
 from opilio.crawl.adaptive.change_rate import Rate
+from opilio.crawl.adaptive.rule import Learnt, Visit
 from opilio.crawl.adaptive.siblings import (
     MOST_PAGES,
     Sibling,
@@ -13,7 +15,6 @@ from opilio.crawl.adaptive.siblings import (
     folder,
     hurried,
     learn,
-    surprise,
     together,
 )
 from tests.crawl.farm import Farm, said
@@ -29,8 +30,15 @@ URLS = {
 }
 
 
+def surprise(gap: float, *, changed: bool) -> float:
+    """What a visit of the slow page saw minus what was expected."""
+    seen = rule.learn(Learnt(), SLOW, Visit(0.0, gap, changed)).surprise
+    assert seen is not None
+    return seen
+
+
 def seen(changed: bool, *, last: float = 119.0, gap: float = 30.0) -> Sibling:
-    return Sibling(last, last + 50, 50.0, SLOW, surprise(SLOW, gap, changed=changed), gap)
+    return Sibling(last, last + 50, 50.0, SLOW, surprise(gap, changed=changed), gap)
 
 
 @pytest.mark.parametrize(("url", "parent"), URLS.items())
@@ -73,8 +81,8 @@ def test_the_correlation_is_learnt_and_independent_hosts_have_none() -> None:
     common, alone = Together(), Together()
     for _ in range(30):
         released = [random.random() < 0.1 for _ in range(40)]
-        commons = [[surprise(SLOW, 21.0, changed=release) for _ in range(5)] for release in released]
-        alones = [[surprise(SLOW, 21.0, changed=random.random() < 0.1) for _ in range(5)] for _ in range(40)]
+        commons = [[surprise(21.0, changed=release) for _ in range(5)] for release in released]
+        alones = [[surprise(21.0, changed=random.random() < 0.1) for _ in range(5)] for _ in range(40)]
         common = learn(common, together(commons, common.mean))
         alone = learn(alone, together(alones, alone.mean))
     assert common.correlation > 0.8
@@ -85,7 +93,7 @@ def test_a_wrong_rate_is_no_common_change() -> None:
     """Pages that change more often than expected surprise at every visit, one like the other."""
     random, known = Random(5), Together()
     for _ in range(60):
-        seen_tonight = [[surprise(SLOW, 21.0, changed=random.random() < 0.6) for _ in range(8)]]
+        seen_tonight = [[surprise(21.0, changed=random.random() < 0.6) for _ in range(8)]]
         known = learn(known, together(seen_tonight, known.mean))
     assert known.mean == pytest.approx(0.6 - chance_of_change(SLOW, 21.0), abs=0.1)
     assert known.correlation == 0.0

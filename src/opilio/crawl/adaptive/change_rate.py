@@ -5,14 +5,15 @@ for such censored observations.
 """
 
 from math import exp, expm1, fsum, lgamma, log, log1p
-from typing import NamedTuple
+
+import msgspec
 
 SHORTEST_GAP = 1 / 86400
 """Days. Two results within a second teach nothing more than two a second apart."""
 LARGEST_SHAPE = 1e6
 
 
-class Rate(NamedTuple):
+class Rate(msgspec.Struct, frozen=True, gc=False):
     """Gamma(shape, scale): about `shape` changes seen in `days` days."""
 
     shape: float
@@ -35,7 +36,7 @@ def unchanged(rate: Rate, gap: float) -> Rate:
 
 def changed(rate: Rate, gap: float) -> Rate:
     """At least one change within `gap` days: the Gamma with the mean and variance of the exact posterior."""
-    shape, days = rate
+    shape, days = rate.shape, rate.days
     fade = -log1p(gap / days)  # log of days / (days + gap)
     seen = -expm1(shape * fade)
     first = shape / days * -expm1((shape + 1) * fade) / seen
@@ -58,11 +59,10 @@ def observe(
     *,
     change: bool,
     age: float | None = None,
-    half_life: float = 90.0,
+    kept: float = 1.0,
 ) -> Rate:
-    """The evidence after a visit `gap` days after the one before; older evidence counts less."""
+    """The evidence after a visit `gap` days after the one before; of the older evidence a share is `kept`."""
     gap = max(gap, SHORTEST_GAP)
-    kept = exp(-0.6931471805599453 * gap / half_life)
     rate = Rate(evidence.shape * kept + prior.shape, evidence.days * kept + prior.days)
     if not change:
         rate = unchanged(rate, gap)
@@ -76,6 +76,11 @@ def observe(
 def posterior(evidence: Rate, prior: Rate) -> Rate:
     """Prior and evidence together. Evidence may be negative against a prior that was refitted since."""
     return Rate(max(evidence.shape + prior.shape, 0.05), max(evidence.days + prior.days, SHORTEST_GAP))
+
+
+def chance_of_no_change(rate: Rate, gap: float) -> float:
+    """The probability that the page stays the same for `gap` days."""
+    return exp(-rate.shape * log1p(gap / rate.days))
 
 
 def quantile(rate: Rate, share: float) -> float:

@@ -5,16 +5,16 @@ each is how much better than the Gamma it predicted what the visits saw, as a lo
 """
 
 from collections.abc import Sequence
-from math import exp, floor, log, log1p
+from math import exp, floor, log
 from typing import NamedTuple
-
-from opilio.crawl.adaptive.change_rate import Rate
 
 HOURS = 24
 _CHANGES = 0.9  # probability of the daily change
 _KEPT = log(1.0 - _CHANGES)
 _BACKGROUND = 0.02  # other changes per day
 _FLOOR = 1e-3  # no single observation rules an hour out
+_LOG_FLOOR = log(_FLOOR)
+_LEAST_CHANCE = 1e-12
 _PRIOR = 0.1  # share of pages that change daily
 _SURE = 0.7
 _LEAST = log(_SURE / (1 - _SURE) * (1 - _PRIOR) / _PRIOR)  # less can never be sure
@@ -29,35 +29,51 @@ UNKNOWN: Evidence = (0.0,) * HOURS
 
 
 def observe(
-    evidence: Evidence, rate: Rate, last: float, now: float, *, change: bool, kept: float = 1.0
+    evidence: Evidence, same: float, last: float, now: float, *, change: bool, kept: float = 1.0
 ) -> list[float]:
-    """The evidence after a visit. `last` and `now` are days since the epoch, `rate` the posterior before the visit."""
-    gap = now - last
-    same = exp(-rate.shape * log1p(gap / rate.days))  # the Gamma's probability of no change
-    general = log(max(1.0 - same if change else same, 1e-12))
-    passes = _passes(last, now)
-    gained = {}
-    for count in set(passes):  # all but the hours of the two visits share two values
-        same = exp(_KEPT * count - _BACKGROUND * gap)
-        gained[count] = log(max(1.0 - same if change else same, _FLOOR)) - general
-    after = [score * kept + gained[count] for score, count in zip(evidence, passes, strict=True)]
+    """The evidence after a visit.
+
+    `last` and `now` are days since the epoch, `same` is the probability of no change that the Gamma gave it.
+    """
+    quiet = -_BACKGROUND * (now - last)
+    first, passes = _passes(last, now)
+    gained: list[float] = []
+    if change:
+        general = log(max(1.0 - same, _LEAST_CHANCE))
+        for count, hours in passes:
+            gained += [log(max(1.0 - exp(_KEPT * count + quiet), _FLOOR)) - general] * hours
+    else:
+        general = log(max(same, _LEAST_CHANCE))
+        for count, hours in passes:
+            gained += [max(_KEPT * count + quiet, _LOG_FLOOR) - general] * hours
+    gained = gained[HOURS - first :] + gained[: HOURS - first]
+    after = [score * kept + gain for score, gain in zip(evidence, gained, strict=True)]
     if max(after) > _STRONGEST or min(after) < -_STRONGEST:
         after = [min(max(score, -_STRONGEST), _STRONGEST) for score in after]
     return after
 
 
-def _passes(last: float, now: float) -> list[float]:
-    """How often each hour of the day passed between two moments, in fractions inside it."""
+def _passes(last: float, now: float) -> tuple[int, list[tuple[float, int]]]:
+    """How often each hour of the day passed between two moments, in fractions inside it.
+
+    The hour of the first moment, and from there on: a count and the number of hours that share it.
+    """
     days = floor(now - last)
-    passes = [float(days)] * HOURS
     start = (last % 1.0) * HOURS
     end = start + (now - last - days) * HOURS
-    first, last_hour = floor(start), floor(end)
-    for hour in range(first, last_hour):
-        passes[hour % HOURS] += 1.0
-    passes[first % HOURS] -= start - first
-    passes[last_hour % HOURS] += end - last_hour
-    return passes
+    first = floor(start)
+    hours = floor(end) - first
+    before, after = start - first, end - floor(end)
+    if hours == 0:  # both in one hour
+        return first, [(days + after - before, 1), (days, HOURS - 1)]
+    if hours == HOURS:
+        return first, [(days + 1.0 - before + after, 1), (days + 1.0, HOURS - 1)]
+    return first, [
+        (days + 1.0 - before, 1),
+        (days + 1.0, hours - 1),
+        (days + after, 1),
+        (days, HOURS - 1 - hours),
+    ]
 
 
 class Window(NamedTuple):

@@ -10,10 +10,9 @@ from typing import Any
 import msgspec
 
 from opilio.crawl.adaptive import phase
-from opilio.crawl.adaptive.change_rate import NOTHING, Rate, posterior
+from opilio.crawl.adaptive.change_rate import NOTHING, Rate
 from opilio.crawl.adaptive.prior import from_base
 from opilio.crawl.adaptive.rule import Learnt, Terms, Visit, learn, plan, weight_of
-from opilio.crawl.adaptive.siblings import surprise
 from opilio.crawl.history import Change, Scalar, Values, tracked
 
 SHORTEST_HOURS = 0.25
@@ -35,8 +34,6 @@ class Rescheduled(msgspec.Struct, frozen=True):
     learnt: Learnt | None
     """None when the visit taught nothing."""
     changed: bool | None
-    surprise: float | None = None
-    """What the visit saw against what was expected."""
     gap_days: float | None = None
 
 
@@ -135,14 +132,12 @@ def reschedule(
     at: datetime = row["at"]
     now = at.timestamp() / _DAY
     prior, learnt = prior_of(row), learnt_of(row)
-    known, seen, gap = learnt, None, None
+    known, gap = learnt, None
     if changed is not None:
         stamp = changed_at.timestamp() / _DAY if changed_at else None
-        visit = Visit(row["last_success_at"].timestamp() / _DAY, now, changed, stamp)
-        known = learn(learnt, prior, visit)
-    if changed is not None and known is not learnt:
-        gap = now - visit.last
-        seen = surprise(posterior(learnt.evidence, prior), gap, changed=changed)
+        last = row["last_success_at"].timestamp() / _DAY
+        known = learn(learnt, prior, Visit(last, now, changed, stamp))
+        gap = now - last
     if row["price"] is None:
         days = row["frequency_hours"] / 24
         wait = early = days
@@ -156,6 +151,5 @@ def reschedule(
         price=row["price"] or 0.0,
         learnt=known if known is not learnt else None,
         changed=changed,
-        surprise=seen,
-        gap_days=gap,
+        gap_days=gap if known is not learnt else None,
     )

@@ -1,10 +1,18 @@
 """The adaptive rule: what a visit teaches, and when the next one is worth its price. Times are days since the epoch."""
 
 from math import exp2
-from typing import NamedTuple
+
+import msgspec
 
 from opilio.crawl.adaptive import phase
-from opilio.crawl.adaptive.change_rate import NOTHING, SHORTEST_GAP, Rate, observe, posterior
+from opilio.crawl.adaptive.change_rate import (
+    NOTHING,
+    SHORTEST_GAP,
+    Rate,
+    chance_of_no_change,
+    observe,
+    posterior,
+)
 from opilio.crawl.adaptive.value import interval
 
 HALF_LIFE = 90.0
@@ -15,15 +23,17 @@ _JITTER = 0.05
 _PROBE = 0.1  # share of visits that come at another time of day, or sooner after a change, only to learn
 
 
-class Learnt(NamedTuple):
+class Learnt(msgspec.Struct, frozen=True):
     """What was learnt about a page, on top of its prior."""
 
     evidence: Rate = NOTHING
     hours: phase.Evidence | None = None
     """None: the daily phase is not learnt."""
+    surprise: float | None = None
+    """What the last visit saw (1 changed, 0 not) minus what was expected."""
 
 
-class Visit(NamedTuple):
+class Visit(msgspec.Struct, frozen=True, gc=False):
     """A successful visit that could tell whether the page had changed."""
 
     last: float
@@ -33,7 +43,7 @@ class Visit(NamedTuple):
     """When it changed, if the page or the bot can say so."""
 
 
-class Terms(NamedTuple):
+class Terms(msgspec.Struct, frozen=True, gc=False):
     """What decides the next visit besides the rate of change."""
 
     weight: float
@@ -43,7 +53,7 @@ class Terms(NamedTuple):
     longest: float
 
 
-class Plan(NamedTuple):
+class Plan(msgspec.Struct, frozen=True):
     """The next visit."""
 
     days: float
@@ -69,13 +79,13 @@ def learn(learnt: Learnt, prior: Rate, visit: Visit) -> Learnt:
     age = None if visit.changed_at is None else visit.now - visit.changed_at
     if age is not None and not 0.0 <= age <= gap:
         age = None  # a stamp from outside the gap says nothing about this change
+    kept = exp2(-max(gap, SHORTEST_GAP) / HALF_LIFE)
+    same = chance_of_no_change(posterior(learnt.evidence, prior), gap)
     hours = learnt.hours
     if hours is not None and gap > SHORTEST_GAP:
-        before = posterior(learnt.evidence, prior)
-        kept = exp2(-gap / HALF_LIFE)
-        hours = phase.observe(hours, before, visit.last, visit.now, change=visit.changed, kept=kept)
-    evidence = observe(learnt.evidence, prior, gap, change=visit.changed, age=age, half_life=HALF_LIFE)
-    return Learnt(evidence, hours)
+        hours = phase.observe(hours, same, visit.last, visit.now, change=visit.changed, kept=kept)
+    evidence = observe(learnt.evidence, prior, gap, change=visit.changed, age=age, kept=kept)
+    return Learnt(evidence, hours, same - (not visit.changed))
 
 
 def plan(

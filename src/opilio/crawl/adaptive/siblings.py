@@ -6,10 +6,9 @@ each host from how its pages changed together before. Times are days since the e
 
 import re
 from collections.abc import Sequence
-from math import expm1, log1p
 from typing import NamedTuple
 
-from opilio.crawl.adaptive.change_rate import Rate
+from opilio.crawl.adaptive.change_rate import Rate, chance_of_no_change
 
 MOST_PAGES = 300
 """A folder with more pages is left alone: hurrying them all would use up a day's budget."""
@@ -68,12 +67,7 @@ def folder(url: str) -> str:
 
 def chance_of_change(rate: Rate, gap: float) -> float:
     """The probability that the page changed within `gap` days."""
-    return -expm1(-rate.shape * log1p(gap / rate.days))
-
-
-def surprise(rate: Rate, gap: float, *, changed: bool) -> float:
-    """What a visit saw (1 or 0) minus what was expected; it averages 0 if the rate is right."""
-    return changed - chance_of_change(rate, gap)
+    return 1.0 - chance_of_no_change(rate, gap)
 
 
 def together(folders: Sequence[Sequence[float]], mean: float) -> Together:

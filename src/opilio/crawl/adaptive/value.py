@@ -4,7 +4,9 @@ from math import exp, expm1, inf, log, log1p, sqrt
 
 from opilio.crawl.adaptive.change_rate import Rate
 
-_STEPS = 20  # halvings of the logarithm of the interval: five decades to one part in 100,000
+_STEPS = 60  # five are usual
+_SMALL_STEP = 1e-3  # each step squares the error: the next would change a part in a million
+_LONGEST_STEP = 30.0  # of the logarithm
 
 
 def value(rate: Rate, gap: float) -> float:
@@ -12,7 +14,7 @@ def value(rate: Rate, gap: float) -> float:
 
     It rises with the gap. Below a shape of 1 it has no upper limit: an uncertain page is always crawled some day.
     """
-    shape, days = rate
+    shape, days = rate.shape, rate.days
     fade = -log1p(gap / days)
     beyond = shape - 1.0
     fresh = -days * fade if beyond == 0.0 else days * -expm1(beyond * fade) / beyond
@@ -20,29 +22,40 @@ def value(rate: Rate, gap: float) -> float:
 
 
 def interval(rate: Rate, price: float, shortest: float, longest: float) -> float:
-    """The shortest interval in days whose crawl is worth `price` (per unit of weight), within the bounds."""
-    if value(rate, longest) <= price:
-        return longest
-    if value(rate, shortest) >= price:
-        return shortest
-    shape, days = rate
+    """The shortest interval in days whose crawl is worth `price` (per unit of weight), within the bounds.
+
+    Newton's method on the logarithms of value and interval: their curve bends down, so that each step from the left
+    ends left of the solution. It starts where the first term of the value, rate·gap²/2, reaches the price.
+    """
+    shape, days = rate.shape, rate.days
     beyond = shape - 1.0
-    low, high = log(shortest), log(longest)
+    if price * beyond >= days:  # more than the value can ever reach
+        return longest
+    gap = max(sqrt(2.0 * price * days / shape), shortest)
     for _ in range(_STEPS):
-        middle = (low + high) * 0.5
-        gap = exp(middle)
+        if gap >= longest:
+            return longest
         fade = -log1p(gap / days)
+        same = exp(shape * fade)
         fresh = -days * fade if beyond == 0.0 else days * -expm1(beyond * fade) / beyond
-        if fresh - gap * exp(shape * fade) < price:
-            low = middle
-        else:
-            high = middle
-    return exp(high)
+        worth = fresh - gap * same
+        if worth >= price:
+            return gap
+        slope = gap * gap * shape * same / (days + gap)  # of the value, by the logarithm of the gap
+        if slope <= 0.0:  # a value that doubles cannot tell from its limit
+            return longest
+        if worth <= 0.0:  # … from nothing: there the first term is exact
+            return gap
+        step = log(price / worth) * worth / slope
+        gap *= exp(min(step, _LONGEST_STEP))
+        if step < _SMALL_STEP:
+            break
+    return min(gap, longest)
 
 
 def freshness(rate: Rate, gap: float) -> float:
     """The expected share of time that a page crawled every `gap` days is up to date."""
-    shape, days = rate
+    shape, days = rate.shape, rate.days
     fade = -log1p(gap / days)
     beyond = shape - 1.0
     fresh = -days * fade if beyond == 0.0 else days * -expm1(beyond * fade) / beyond

@@ -71,9 +71,9 @@ class Adaptive:
         if gap is None:
             self._never_visited -= 1
         else:
-            if self._folders:
-                self._folders.seen(page, posterior(self._learnt[page].evidence, own), gap, changed)
             self._learnt[page] = rule.learn(self._learnt[page], own, Visit(now - gap, now, changed))
+            if self._folders:
+                self._folders.seen(page, self._learnt[page].surprise, gap, changed)
         price = self._market.of(host)
         terms = Terms(self._trace.weights[page], price, SHORTEST, self._longest)
         plan = rule.plan(
@@ -148,13 +148,13 @@ class _Folders:
             name: pages for name, pages in self._pages.items() if 1 < len(pages) <= siblings.MOST_PAGES
         }
         self._siblings: dict[int, siblings.Sibling] = {}
-        self._seen: dict[int, tuple[float, float]] = {}
+        self._seen: dict[int, tuple[float | None, float]] = {}
         self._together = dict.fromkeys(self._hosts, siblings.Together())
         self._changed: set[str] = set()
         self._next_night = 1.0
 
-    def seen(self, page: int, rate: Rate, gap: float, changed: bool) -> None:
-        self._seen[page] = (siblings.surprise(rate, gap, changed=changed), gap)
+    def seen(self, page: int, surprise: float | None, gap: float, changed: bool) -> None:
+        self._seen[page] = (surprise, gap)
         if changed and self._folder[page] in self._known:
             self._changed.add(self._folder[page])
 

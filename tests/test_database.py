@@ -1,4 +1,4 @@
-"""The ground that every other test stands on."""
+"""The database that the tests run on."""
 
 import asyncpg
 

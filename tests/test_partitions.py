@@ -53,7 +53,7 @@ async def test_a_row_whose_day_had_no_partition_is_dropped_by_age(database):
         assert await session.connection.fetchval("select count(*) from webhook_attempt_other") == 0
 
 
-async def test_a_long_query_keeps_nobody_from_writing_while_history_is_dropped(database):
+async def test_a_long_query_blocks_no_writes_while_history_is_dropped(database):
     """Dropping waits for the query at most its lock timeout at a time; writers go on in between."""
     partitions = attempts(database)
     await partitions.prepare(NOW)

@@ -70,7 +70,7 @@ def test_languages():
 
 
 @pytest.mark.parametrize("bare", [False, True])
-def test_vietnamese_and_english_are_told_by_the_text(bare):
+def test_vietnamese_and_english_are_identified_by_the_text(bare):
     texts = [text for _, text in sentiments()]
     found = [one.document.language for one in answers(texts, bare)]
     expected = ["vi" if strip(text) != text else "en" for text in texts]

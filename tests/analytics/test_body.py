@@ -21,7 +21,7 @@ def read(data, size=7, **options):
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress], ids=["plain", "gzip", "zstd"])
 @pytest.mark.parametrize("size", [1, 3, 64, 1 << 20])
-def test_compression_is_told_by_the_first_bytes(pack, size):
+def test_compression_is_detected_by_the_first_bytes(pack, size):
     assert read(pack(TEXT), size) == TEXT
 
 
@@ -70,7 +70,7 @@ def test_too_many_items_are_refused():
         split_items(b"[1,2,3]", most=2)
 
 
-def test_half_an_emoji_costs_only_itself():
+def test_half_an_emoji_is_dropped_alone():
     items = split_items(b'[{"t": "\\ud83d"}, {"t": "whole \\ud83d\\ude00"}]')
     assert json.loads(items[0]) == {"t": "?"}
     assert json.loads(items[1]) == {"t": "whole 😀"}

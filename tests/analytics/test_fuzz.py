@@ -1,4 +1,4 @@
-"""Whatever stands in a batch, every item becomes a row or an error, and its neighbours do not notice."""
+"""Whatever a batch contains, every item becomes a row or an error and does not affect others."""
 
 import json
 import random
@@ -49,7 +49,7 @@ def full(number):
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_strange_items_cost_nobody_else(processor, buckets, rows, seed):
+async def test_malformed_items_do_not_affect_the_others(processor, buckets, rows, seed):
     chance = random.Random(seed)
     strange = [changed(full(number), chance) for number in range(60)]
     data = json.dumps([post("first"), *strange, post("last")]).encode()
@@ -76,7 +76,7 @@ async def test_strange_messages_are_processed_or_given_up_with_a_reason(processo
             assert not outcome.reason.startswith("failed:"), outcome
 
 
-async def test_what_nobody_thought_of_still_lets_the_project_finish(processor, buckets, rows, monkeypatch):
+async def test_an_unexpected_error_still_lets_the_project_finish(processor, buckets, rows, monkeypatch):
     """A mistake of ours: tried again, then kept as a dead letter, and counted as lost."""
     await buckets.put("r", "1.json", body(post("1")))
 

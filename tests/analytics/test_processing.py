@@ -72,7 +72,7 @@ async def test_an_error_item_is_in_both_tables_with_its_category(processor, put,
     assert (await rows("select count(*) from post_analytics where fetch_status = 'error'"))[0]["count"] == 3
 
 
-async def test_one_bad_item_costs_nobody_else(processor, put, rows):
+async def test_one_bad_item_does_not_affect_the_others(processor, put, rows):
     await put(b'[7, {"meta": {}}, {"meta": {"id": ""}}, ' + body(post("ok"))[1:])
     outcome = await processor.process(event())
     assert (outcome.rows.counts.succeeded, outcome.rows.counts.failed) == (1, 3)
@@ -82,7 +82,7 @@ async def test_one_bad_item_costs_nobody_else(processor, put, rows):
     ] == ["ok"]
 
 
-async def test_the_collector_is_told_once_in_the_same_transaction(processor, put, rows):
+async def test_the_collector_is_notified_once_in_the_same_transaction(processor, put, rows):
     await put(body(post("1"), failed("2")))
     await processor.process(event())
     (told,) = await rows("select * from outbox where type = 'analyze_result'")
@@ -172,7 +172,7 @@ async def test_the_last_of_two_equal_ids_in_a_batch_counts(processor, put, rows)
     assert [row["content_text"] for row in await rows("select content_text from post_analytics")] == ["hai"]
 
 
-async def test_a_dry_run_has_no_project_and_tells_nobody(processor, put, rows):
+async def test_a_dry_run_has_no_project_and_reports_no_progress(processor, put, rows):
     await put(body(post("1")))
     await processor.process(
         event(project_id=None, job_id="6f1c1f0e-8a51-4c7e-9a8e-0a4b6f3b2c11", task_type="dryrun_keyword")
@@ -297,7 +297,7 @@ class Brittle:
         return [Intent("discussion", 1.0, {}) for _ in documents]
 
 
-async def test_a_stage_that_fails_costs_only_the_item_it_fails_at(store, buckets, put, rows):
+async def test_a_stage_that_fails_affects_only_its_item(store, buckets, put, rows):
     await put(body(post("1"), post("2", "boom"), post("3")))
     options = ProcessingOptions(stages={"intent": "tests.analytics.test_processing:Brittle"})
     outcome = await BatchProcessor(store, buckets, options).process(event())

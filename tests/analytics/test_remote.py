@@ -98,7 +98,7 @@ async def test_a_closed_port_is_waited_for(store, buckets, model):
 
 
 @pytest.mark.parametrize("said", [{"results": []}, {"results": [{"label": "angry"}]}, {"what": 1}, []])
-async def test_an_answer_that_makes_no_sense_costs_only_its_texts(store, buckets, model, said):
+async def test_a_malformed_model_answer_affects_only_its_texts(store, buckets, model, said):
     good = model.answer
 
     def answer(texts):

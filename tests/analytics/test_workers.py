@@ -1,4 +1,4 @@
-"""The processes that run the stages: one that dies costs a retry, and its figures are counted with all others."""
+"""The processes that run the stages: one that is killed leads to a retry, and its figures are counted with the others."""
 
 import os
 import signal

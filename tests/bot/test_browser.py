@@ -89,7 +89,7 @@ async def test_answers_of_hosts(site, crawler, reply, code):
     assert await code_of(crawler, job(site.address + "/p", queue="js")) == code
 
 
-async def test_a_host_that_refuses_is_told_as_such(crawler):
+async def test_a_host_that_refuses_is_reported_as_such(crawler):
     assert await code_of(crawler, job("http://127.0.0.1:9/", queue="js")) == "CONNECTION_REFUSED"
 
 

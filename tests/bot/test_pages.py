@@ -76,7 +76,7 @@ def read_large(size: int) -> tuple[str, float, float]:
     return verdict, int(kilobytes) * scale / 1024, float(seconds)
 
 
-def test_a_page_of_30_mb_is_refused_before_it_costs_memory():
+def test_a_page_of_30_mb_is_refused_before_it_is_read_into_memory():
     verdict, megabytes, _ = read_large(30 * 1024 * 1024)
     assert verdict == ErrorCode.MEDIA_TOO_LARGE
     assert megabytes < 60

@@ -160,7 +160,7 @@ async def test_answers_of_hosts(site, crawler, reply, code):
     assert await code_of(crawler, job(site.address + "/p")) == code
 
 
-async def test_a_rate_limit_tells_when_to_come_back(site, crawler):
+async def test_a_rate_limit_says_when_to_retry(site, crawler):
     site.pages["/p"] = Reply(429, headers={"retry-after": "17"})
     with pytest.raises(CrawlError) as raised:
         await crawler.crawl(job(site.address + "/p"))

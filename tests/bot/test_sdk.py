@@ -105,7 +105,7 @@ async def test_a_result_the_server_would_refuse_fails_the_job_once(plane, make_b
     assert plane.job(job_id).outcome.error_code == ErrorCode.PARSE_ERROR
 
 
-async def test_data_that_is_no_json_costs_its_own_job_alone(plane, make_bot):
+async def test_data_that_is_not_json_fails_its_own_job_alone(plane, make_bot):
     bad, good = plane.add("https://shop.example/bad"), plane.add("https://shop.example/good")
     bot = make_bot()
 

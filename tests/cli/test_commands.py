@@ -33,7 +33,7 @@ class TestPoliciesAdd:
         assert policy["labels"] == {"team": "blue", "tier": "1"}
         assert policy["crawl_config"] == {"headers": {"a": "b"}}
 
-    def test_the_id_stands_alone_on_stdout(self, opilio_command, policy):
+    def test_only_the_id_is_on_stdout(self, opilio_command, policy):
         listed = opilio_command("policies", "list", "--json").json["items"]
         assert [item["id"] for item in listed] == [policy]
 
@@ -150,7 +150,7 @@ class TestHosts:
 
 
 class TestSecrets:
-    def test_a_token_stands_alone_and_can_be_revoked(self, opilio_command):
+    def test_a_token_is_printed_alone_and_can_be_revoked(self, opilio_command):
         token = opilio_command("bots", "token", "bot-1").out
         assert token.startswith("opb_")
         assert token.count("\n") == 1
@@ -166,7 +166,7 @@ class TestSecrets:
         assert outcome.code == 1
         assert outcome.err.startswith("bot_id: ")
 
-    def test_a_key_stands_alone_and_can_be_revoked(self, opilio_command):
+    def test_a_key_is_printed_alone_and_can_be_revoked(self, opilio_command):
         key = opilio_command("keys", "create", "--scope", "admin", "--name", "ci").out
         assert key.startswith("opk_")
         assert key.count("\n") == 1

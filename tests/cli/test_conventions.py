@@ -88,7 +88,7 @@ def test_logs_do_not_mix_with_the_answer(opilio_process, database_url, tmp_path)
         ["jobs", "list", "--limit", "3", "--data-dir", "D", "--json"],
     ],
 )
-def test_the_data_directory_may_stand_anywhere(line, monkeypatch):
+def test_the_data_directory_may_be_anywhere(line, monkeypatch):
     monkeypatch.setenv("OPILIO_DATA_DIR", "elsewhere")
     left = _take_data_dir(line)
     assert "D" not in left

@@ -182,7 +182,7 @@ class TestDeadLetters:
         assert opilio_command("dlq", "list", "--queue", "webhooks.dlq", "--json").json["items"] == []
         assert "no project" in opilio_command("dlq", "show", letter).out
 
-    def test_one_that_nobody_knows_is_said_so(self, opilio_command):
+    def test_an_unknown_one_is_reported(self, opilio_command):
         outcome = opilio_command("dlq", "replay", str(uuid4()))
         assert outcome.code == 1
         assert outcome.err.count("\n") == 1

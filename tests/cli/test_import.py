@@ -34,7 +34,7 @@ def test_a_dry_run_answers_every_row_and_changes_nothing(opilio_command, tmp_pat
     assert opilio_command("policies", "list", "--json").json["items"] == []
 
 
-def test_a_person_is_told_the_rejected_rows(opilio_command, tmp_path):
+def test_a_person_sees_the_rejected_rows(opilio_command, tmp_path):
     file = tmp_path / "list.txt"
     file.write_text("https://a.example/\n" + "".join(f"ftp://a.example/{n}\n" for n in range(30)))
     outcome = opilio_command("policies", "import", str(file))

@@ -43,7 +43,7 @@ async def test_a_project_with_its_progress_and_warnings(world, insights):
         await insights.project("nobody")
 
 
-async def test_competitors_are_told_in_the_order_in_which_they_are_numbered(world, insights):
+async def test_competitors_keep_the_order_of_their_numbers(world, insights):
     named = {"zulu": ["z"], "alpha longer": ["a", "b"], "beta": ["c"]}
     await world.create(competitor_keywords=named)
     assert list((await insights.project("proj123")).competitor_keywords.items()) == list(named.items())

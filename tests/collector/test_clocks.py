@@ -1,4 +1,4 @@
-"""Time-outs of tasks, tasks in flight, and an analysis that stands still."""
+"""Time-outs of tasks, tasks in flight, and an analysis that stalls."""
 
 import asyncio
 from dataclasses import replace
@@ -85,7 +85,7 @@ async def stalled(request, database):
         yield world
 
 
-async def test_an_analysis_that_stands_still_is_reported_once(stalled, database):
+async def test_an_analysis_that_stalls_is_reported_once(stalled, database):
     async def told():
         return await stalled.rows("select subject, data from outbox where type = 'project.stalled'")
 

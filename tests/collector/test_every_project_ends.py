@@ -183,7 +183,7 @@ async def test_an_object_that_was_overwritten_is_analysed_again(whole):
 
 
 @pytest.mark.parametrize("path", ["", "/", "bucket", "a/../b", "minio://", None])
-async def test_a_path_that_is_none_is_a_dead_letter_and_the_project_ends(whole, path):
+async def test_an_invalid_path_is_a_dead_letter_and_the_project_ends(whole, path):
     await a_task_of(whole)
     await whole.result(v2(found=20))
     await whole.collected(
@@ -195,7 +195,7 @@ async def test_a_path_that_is_none_is_a_dead_letter_and_the_project_ends(whole, 
     assert "bad_path" in reason
 
 
-async def test_batches_without_a_number_are_told_apart_by_their_path(whole):
+async def test_batches_without_a_number_are_distinguished_by_their_path(whole):
     await a_task_of(whole)
     for name in ("one", "two"):
         items = [{"meta": {"id": f"{name}{n}"}, "content": {"text": "đẹp"}} for n in range(10)]

@@ -87,7 +87,7 @@ def test_an_analysis():
         (("", ""), {}, None, "odd", "p4", ("p4", "j-d-0")),
     ],
 )  # fmt: skip
-def test_the_first_place_that_tells_whose_it_is_counts(
+def test_the_first_place_that_names_the_project_counts(
     root, headers, correlation_id, routing_key, meta, expected
 ):
     body = v2(root=False, found=1)
@@ -97,7 +97,7 @@ def test_the_first_place_that_tells_whose_it_is_counts(
     assert (result.platform, result.job_id) == expected
 
 
-def test_the_attempt_may_stand_in_a_header():
+def test_the_attempt_may_be_in_a_header():
     assert read_it(v2(attempt=None), headers={"x-attempt": 2}).attempt == 2
     assert read_it(v2(attempt=None), headers={"x-attempt": "nonsense"}).attempt is None
 

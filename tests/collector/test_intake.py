@@ -192,7 +192,7 @@ async def test_a_crawler_that_never_answers_is_answered_for(kind, request, datab
         assert await world.state() == done
 
 
-async def test_progress_is_told_newest_last_and_done_once_and_final(project):
+async def test_progress_is_reported_in_order_and_done_once_and_last(project):
     await project.rows("update project set webhook_url = 'http://app.example/progress'")
     await project.result(v2(found=50, failed=2))
     await project.reaches(tasks_done=1)

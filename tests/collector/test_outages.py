@@ -1,4 +1,4 @@
-"""Outages, poison, and the way back: what must not cost a result."""
+"""Outages, poison messages and recovery: no result is lost."""
 
 import asyncio
 import random

@@ -98,5 +98,5 @@ async def test_an_unknown_project_is_refused(world):
         ("q", "p-retry-17", False),
     ],
 )
-def test_the_name_tells_a_retry(project_id, job_id, expected):
+def test_the_name_contains_the_retry(project_id, job_id, expected):
     assert is_retry(project_id, job_id) is expected

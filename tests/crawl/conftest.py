@@ -1,4 +1,4 @@
-"""Fixtures of the crawl tests: a farm on a fresh database, and a clock that moves only when told to."""
+"""Fixtures of the crawl tests: a farm on a fresh database, and a clock that the test moves."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime

@@ -52,7 +52,7 @@ def test_a_first_value_beyond_the_limit_fires() -> None:
     assert story(alert("below", 100), price(90)) == [0]
 
 
-def test_what_holds_on_is_told_again_after_the_cooldown() -> None:
+def test_a_lasting_condition_is_alerted_again_after_the_cooldown() -> None:
     assert story(alert("below", 100), *map(price, (90, 90, 90, 90)), hours=12) == [0, 2]
 
 
@@ -73,7 +73,7 @@ def test_ten_and_ten_point_zero_are_the_same_price() -> None:
     assert story(alert("changed"), price("10"), price("10.00")) == []
 
 
-def test_stock_that_returns_is_told_every_time() -> None:
+def test_stock_that_returns_is_alerted_every_time() -> None:
     found = [Values(in_stock=value) for value in (True, False, True, False, True)]
     assert story(alert("back_in_stock", field="in_stock"), *found) == [2, 4]
 

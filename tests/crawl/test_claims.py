@@ -129,7 +129,7 @@ def test_only_a_living_lock_of_ones_own_counts(
 
 
 @given(st.builds(claim, BOTS, st.one_of(st.none(), TOKENS), st.sampled_from([SAID, OTHER])), JOBS, PAST)
-def test_nobody_gets_an_answer_that_was_given_to_another_bot(
+def test_no_bot_gets_another_bots_stored_response(
     said: Claim, job: JobLock | None, past: list[PastLock]
 ) -> None:
     verdict = check(said, job, past, NOW)

@@ -50,7 +50,7 @@ async def test_a_field_and_pages(farm: Farm) -> None:
 
 
 @pytest.mark.parametrize("cursor", ["x", "%%%", "OTk5OTk5OTk5OTk5OTk5OTk5OTk5", "ÿ"])
-async def test_a_cursor_that_nobody_gave_out(farm: Farm, cursor: str) -> None:
+async def test_an_unknown_cursor_is_refused(farm: Farm, cursor: str) -> None:
     policy_id = await farm.policy()
     with pytest.raises(Invalid) as refusal:
         await farm.opilio.insights.history(policy_id, cursor=cursor)

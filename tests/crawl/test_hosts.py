@@ -105,7 +105,7 @@ async def test_a_delay_holds_across_pullers(farm_with: FarmMaker) -> None:
         farms[0].later(seconds=10)
 
 
-async def test_one_host_in_its_pause_keeps_nobody_from_the_others(farm: Farm) -> None:
+async def test_one_paused_host_does_not_block_the_others(farm: Farm) -> None:
     for n in range(30):
         await farm.policies(2, host=f"h{n}.example", priority=90 if n < 20 else 10)
         await limit(farm, f"h{n}.example", cap=1)

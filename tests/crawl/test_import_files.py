@@ -136,7 +136,7 @@ class TestCsv:
         with pytest.raises(Invalid, match="header"):
             csv_of(header, "https://a.example/,5")
 
-    def test_a_quote_that_never_ends_costs_no_row_before_it(self):
+    def test_an_unclosed_quote_loses_no_row_before_it(self):
         readings = csv_of("url", "https://a.example/", '"https://b.example/')
         assert isinstance(readings[0], Draft)
         assert "cannot be read" in readings[1].error

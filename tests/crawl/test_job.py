@@ -1,4 +1,4 @@
-"""The state machine is data: the code, the database and the page must tell the same story."""
+"""The state machine is data: the code, the database and the page agree on it."""
 
 import re
 from pathlib import Path

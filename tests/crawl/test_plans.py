@@ -98,7 +98,7 @@ async def test_statistics_from_an_empty_queue_on_a_full_one(farm: Farm, size: in
     assert {name: count for name, count in touched.items() if count > most[name]} == {}, touched
 
 
-async def test_without_gates_looking_for_them_costs_next_to_nothing(farm: Farm) -> None:
+async def test_without_gates_the_lookup_is_cheap(farm: Farm) -> None:
     assert await pages(farm, "open_gates", queues=["http", "js", "special"], fleet_gated=False, now=None) < 20
 
 

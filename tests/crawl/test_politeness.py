@@ -56,7 +56,7 @@ def test_a_delay_of_zero_is_none() -> None:
     assert not Limits(None, 0).any
 
 
-def test_nobody_visits_a_host_that_cools() -> None:
+def test_no_job_of_a_cooling_host_is_handed_out() -> None:
     assert allowance(host(cooling=NOW + SECOND), NOW, 10) == 0
     assert allowance(host(cooling=NOW), NOW, 10) == 10
 

@@ -34,7 +34,7 @@ async def test_nothing_to_do(farm: Farm) -> None:
     assert answer.retry_after == 60
 
 
-async def test_retry_after_tells_when_it_is_worth_asking(farm: Farm) -> None:
+async def test_retry_after_says_when_to_ask_again(farm: Farm) -> None:
     await farm.policy(next_run_at=farm.clock.at + timedelta(seconds=17))
     assert (await farm.ask()).retry_after == 17
 
@@ -46,7 +46,7 @@ async def test_no_more_than_asked_for(farm: Farm) -> None:
     assert len(await farm.pull(most=3)) == 2
 
 
-async def test_a_locked_job_is_nobody_elses(farm: Farm) -> None:
+async def test_a_locked_job_is_not_handed_out_again(farm: Farm) -> None:
     await farm.policies(2)
     await farm.due()
     first = await farm.pull("bot-1")

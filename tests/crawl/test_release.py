@@ -57,7 +57,7 @@ async def test_a_result_after_the_release(farm: Farm) -> None:
     assert await farm.value("select count(*) from late_result") == 1
 
 
-async def test_the_timeline_tells_who(farm: Farm) -> None:
+async def test_the_timeline_names_the_actor(farm: Farm) -> None:
     job = await farm.one("bot-7")
     await farm.release(job, "bot-7")
     last = (await farm.opilio.insights.timeline(job.job_id))[-1]

@@ -51,7 +51,7 @@ async def test_twice_is_once(farm: Farm) -> None:
     assert await days(farm, "job_archive") == before
 
 
-async def test_a_day_that_nobody_prepared(farm: Farm) -> None:
+async def test_a_day_without_a_partition(farm: Farm) -> None:
     """The scheduler was away for a week: what came in is kept, and moves to its day when that is made."""
     farm.later(days=7)
     job = await farm.one(max_retries=1)

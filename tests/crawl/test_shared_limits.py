@@ -1,4 +1,4 @@
-"""Locks, hosts and pulls when many act at once: nothing is lost, nobody is kept waiting for nothing."""
+"""Locks, hosts and pulls under concurrency: nothing is lost, no one waits without a reason."""
 
 import asyncio
 from datetime import timedelta

@@ -107,7 +107,7 @@ async def test_another_bots_job(farm: Farm) -> None:
     assert said(await farm.submit(job, "bot-1"))["status"] == "done"
 
 
-async def test_a_job_that_nobody_holds(farm: Farm) -> None:
+async def test_a_job_without_a_lock(farm: Farm) -> None:
     job = await farm.one()
     await farm.release(job)
     assert refused(await farm.submit(job, "bot-2")) == "not_assigned"

@@ -18,7 +18,7 @@ def test_it_works() -> None:
     ]
 
 
-def test_the_first_crawl_tells_everything() -> None:
+def test_the_first_crawl_reports_every_value() -> None:
     found = changes(Values(), Values(Decimal(5), "EUR", "Lamp", True, {"rating": 4}))
     assert [(c.field, c.old) for c in found] == [
         ("price", None), ("currency", None), ("title", None), ("in_stock", None), ("data.rating", None),

@@ -94,7 +94,7 @@ async def test_nothing_found_is_a_success():
         (ValueError("odd page"), "SEARCH_FAILED"),
     ],
 )
-async def test_a_failure_is_told_by_its_code_and_acknowledged(raised, code):
+async def test_a_failure_is_reported_by_its_code_and_acknowledged(raised, code):
     link, _ = await crawl(searching(then=raised))
     [result] = link.results()
     assert (result["success"], result["error"]["code"]) == (False, code)

@@ -44,7 +44,7 @@ async def test_a_filter_is_an_address_and_means_the_same_everywhere(admin: Page,
     await expect(admin.get_by_label("All sentiments")).to_have_value("negative")
 
 
-async def test_twins_tell_what_the_page_shows(admin: Page, opilio: Opilio) -> None:
+async def test_other_formats_contain_what_the_page_shows(admin: Page, opilio: Opilio) -> None:
     await fill_projects(opilio)
     told = await (await admin.request.get("/analytics/tea.json?sentiment=negative")).json()
     assert {post["sentiment"] for post in told["posts"]} == {"negative"}
@@ -151,7 +151,7 @@ def test_keywords_of_one_competitor_are_one_voice() -> None:
     ]
 
 
-async def test_many_viewers_cost_one_question() -> None:
+async def test_many_viewers_share_one_query() -> None:
     asked: list[int] = []
 
     async def find() -> int:

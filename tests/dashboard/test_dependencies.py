@@ -1,4 +1,4 @@
-"""A deployment whose broker, Redis and object storage are down: everybody who looks is told, and nobody waits for it."""
+"""A deployment whose broker, Redis and object storage are down: every page says so, and none waits for it."""
 
 import asyncio
 from pathlib import Path

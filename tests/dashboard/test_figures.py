@@ -41,7 +41,7 @@ async def test_a_minute_is_counted_once_however_often_it_is_counted(opilio: Opil
     assert list(found["durations"].values()) == [2, 0, 0, 0, 0, 0, 0, 1]
 
 
-async def test_what_nobody_saw_is_not_made_up(opilio: Opilio) -> None:
+async def test_missing_data_is_not_invented(opilio: Opilio) -> None:
     await Rollup(opilio.database).run_once()
     seen = [row["pending"] for row in await opilio.figures.series("1h")]
     # The minute may have changed since it was counted; then its row is the last but one.

@@ -1,4 +1,4 @@
-"""Forms: what is confirmed and how, what can be reloaded, what stands in an address."""
+"""Forms: what is confirmed and how, what can be reloaded, what an address contains."""
 
 from playwright.async_api import Page, expect
 

@@ -1,4 +1,4 @@
-"""What other parts tell, in the viewer's language; what a page shows, as a command."""
+"""Texts of other parts in the viewer's language; a page's content as a command."""
 
 import shlex
 from datetime import UTC, datetime, timedelta
@@ -40,7 +40,7 @@ WAITING: dict[str, Any] = {
         {"bot_seen_at": NOW - timedelta(minutes=12)},
     ],
 )
-def test_every_reason_is_told_in_vietnamese(more: dict[str, Any]) -> None:
+def test_every_reason_is_translated_to_vietnamese(more: dict[str, Any]) -> None:
     for reason in explain(Facts(**(WAITING | more)), NOW).reasons:
         assert Locale("en").reason(reason) == reason.message
         assert Locale("vi").reason(reason) != reason.message

@@ -49,7 +49,9 @@ async def failed(opilio: Opilio, bot: Bot, url: str) -> dict[str, object]:
     return job
 
 
-async def test_bulk_reset_tells_what_can_and_what_cannot(admin: Page, opilio: Opilio, bot: Bot) -> None:
+async def test_bulk_reset_shows_what_can_and_what_cannot_be_reset(
+    admin: Page, opilio: Opilio, bot: Bot
+) -> None:
     for n in range(3):
         await failed(opilio, bot, f"https://a.example/{n}")
     policy_id = await add_policy(opilio, "https://a.example/good")
@@ -86,7 +88,7 @@ async def test_a_late_result_is_shown_and_not_applied(admin: Page, opilio: Opili
     await expect(admin.get_by_text("too late")).to_be_visible()
 
 
-async def test_a_failed_job_tells_its_story_and_leads_to_its_bot_and_host(
+async def test_a_failed_job_shows_its_timeline_and_links_to_its_bot_and_host(
     admin: Page, opilio: Opilio, bot: Bot
 ) -> None:
     policy_id = await add_policy(opilio, "https://a.example/shoe", max_retries=0)

@@ -21,7 +21,7 @@ async def test_one_look_serves_every_viewer(opilio: Opilio) -> None:
     await live.close()
 
 
-async def test_nobody_watches_nothing_is_asked(opilio: Opilio) -> None:
+async def test_without_viewers_nothing_is_queried(opilio: Opilio) -> None:
     live = Live(opilio.figures, tick=0.01)
     with live.watching(Watched()) as viewer:
         await viewer.next()
@@ -31,7 +31,7 @@ async def test_nobody_watches_nothing_is_asked(opilio: Opilio) -> None:
     assert live.looks == looks
 
 
-async def test_who_watches_a_job_is_told_when_it_changes(opilio: Opilio) -> None:
+async def test_a_viewer_of_a_job_sees_its_changes(opilio: Opilio) -> None:
     policy_id = await add_policy(opilio, "https://a.example/1")
     live = Live(opilio.figures, tick=0.01)
     with live.watching(Watched(policies=frozenset({policy_id}))) as mine, live.watching(Watched()) as other:
@@ -45,7 +45,7 @@ async def test_who_watches_a_job_is_told_when_it_changes(opilio: Opilio) -> None
     await live.close()
 
 
-async def test_a_database_that_is_away_is_told(opilio: Opilio, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_database_that_is_away_is_reported(opilio: Opilio, monkeypatch: pytest.MonkeyPatch) -> None:
     async def away(_self: Figures) -> None:
         raise asyncpg.InterfaceError("connection is closed")
 

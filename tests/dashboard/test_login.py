@@ -24,7 +24,7 @@ async def test_after_the_password_one_is_where_one_wanted_to_go(page: Page, opil
     await page.wait_for_url("**/jobs?status=failed")
 
 
-async def test_nobody_is_led_to_another_site(page: Page, opilio: Opilio, site: str) -> None:
+async def test_no_redirect_leads_to_another_site(page: Page, opilio: Opilio, site: str) -> None:
     await log_in(page, opilio, "admin", "admin")
     await page.goto("/login?next=//evil.example/")
     await page.get_by_label("Password", exact=True).fill(PASSWORD)

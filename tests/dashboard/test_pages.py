@@ -1,4 +1,4 @@
-"""Every page has twins, looks well to axe in both themes, and speaks both languages."""
+"""Every page has other formats, passes axe in both themes, and exists in both languages."""
 
 import gzip
 import re

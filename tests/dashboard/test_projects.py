@@ -46,7 +46,7 @@ async def test_create_a_project_and_watch_it_to_its_end(admin: Page, opilio: Opi
     assert project.created_by == "operator:admin"
 
 
-async def test_what_is_wrong_stands_beside_its_field(admin: Page, opilio: Opilio) -> None:
+async def test_an_error_is_shown_beside_its_field(admin: Page, opilio: Opilio) -> None:
     await admin.goto("/projects/new")
     await admin.get_by_label("Brand", exact=True).fill("Tea")
     await admin.get_by_role("button", name="Create").click()
@@ -77,7 +77,7 @@ async def test_another_project_under_the_same_id_is_refused(admin: Page, opilio:
     await expect(admin.locator("#h-project_id")).to_be_visible()
 
 
-async def test_failures_and_limits_of_platforms_are_told(admin: Page, opilio: Opilio) -> None:
+async def test_failures_and_limits_of_platforms_are_shown(admin: Page, opilio: Opilio) -> None:
     await fill_projects(opilio)
     await admin.goto("/projects/tea")
     await expect(admin.locator("#warnings")).to_contain_text("The platform has fewer posts than requested")
@@ -152,7 +152,7 @@ async def test_a_dry_run_shows_what_is_found(admin: Page, opilio: Opilio) -> Non
     assert (await opilio.project_insights.projects()).items == []
 
 
-async def test_an_operator_closes_a_project_whose_analysis_stands_still(admin: Page, opilio: Opilio) -> None:
+async def test_an_operator_closes_a_project_whose_analysis_stalled(admin: Page, opilio: Opilio) -> None:
     given = opilio.settings.model_dump(include={"data_dir", "database_url"})
     impatient = wire(load_settings(**given, analyze_timeout_seconds=1), opilio.database)
     await opilio.projects.create(

@@ -151,7 +151,7 @@ async def test_an_operator_acts_but_makes_no_tokens(http: AsyncClient, opilio: O
     assert (await http.get("/settings")).status_code == 403
 
 
-async def test_a_stranger_sees_the_login_page_only(http: AsyncClient) -> None:
+async def test_without_login_only_the_login_page_is_shown(http: AsyncClient) -> None:
     for path in ("/", "/policies", "/jobs", "/settings", "/results"):
         answer = await http.get(path)
         assert (answer.status_code, answer.headers["location"].startswith("/login")) == (303, True)

@@ -1,4 +1,4 @@
-"""A receiver of webhooks on loopback that does as it is told and keeps what it got."""
+"""A receiver of webhooks on loopback that answers as configured and keeps what it received."""
 
 import asyncio
 from collections import deque

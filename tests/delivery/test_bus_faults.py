@@ -1,4 +1,4 @@
-"""One bad message costs one message: malformed headers, messages too large, waits of different length."""
+"""One bad message does not affect others: malformed headers, messages too large, waits of different length."""
 
 import asyncio
 import time
@@ -15,14 +15,14 @@ from opilio.delivery.outbox.publish import Publisher
 from opilio.errors import Unavailable
 from opilio.rabbitmq import messages as wire
 from opilio.rabbitmq.bus import RabbitBus
-from tests.delivery.test_bus_conformance import Bench, a_topology, bench  # noqa: F401
+from tests.delivery.test_bus_conformance import BusCase, a_topology, case  # noqa: F401
 from tests.delivery.world import World
 
 MIB = 1 << 20
 
 
-async def dead_letters(world: Bench, db) -> list[tuple[bytes, str]]:
-    """Body and reason of what the bench's queue dead-lettered."""
+async def dead_letters(world: BusCase, db) -> list[tuple[bytes, str]]:
+    """Body and reason of what the case's queue dead-lettered."""
     if isinstance(world.bus, LocalBus):
         async with db.session() as session:
             rows = await session.connection.fetch("select body, reason from dead_letter order by dead_at")
@@ -37,43 +37,43 @@ async def dead_letters(world: Bench, db) -> list[tuple[bytes, str]]:
 
 
 @pytest.mark.parametrize("retries", ["many", [1], "12abc", 1.5, {"n": 1}, -3])
-async def test_a_malformed_retry_count_is_one_dead_letter(bench, db, retries):  # noqa: F811
-    await bench.send(b"bad", headers={"x-retries": retries})
-    await bench.send(b"good")
-    await bench.bus.consume(bench.queue, bench.answering(Ack()), prefetch=1)
-    assert (await bench.next()).body == b"good"
+async def test_a_malformed_retry_count_is_one_dead_letter(case, db, retries):  # noqa: F811
+    await case.send(b"bad", headers={"x-retries": retries})
+    await case.send(b"good")
+    await case.bus.consume(case.queue, case.answering(Ack()), prefetch=1)
+    assert (await case.next()).body == b"good"
     async with asyncio.timeout(10):
-        while not (found := await dead_letters(bench, db)):
+        while not (found := await dead_letters(case, db)):
             await asyncio.sleep(0.05)
     [(body, reason)] = found
     assert body == b"bad"
     assert "x-retries" in reason
 
 
-async def test_a_short_wait_does_not_stand_behind_a_long_one(bench):  # noqa: F811
+async def test_a_short_wait_does_not_queue_behind_a_long_one(case):  # noqa: F811
     """Both are first retries of one queue."""
     waits = {b"long": timedelta(seconds=30), b"short": timedelta(seconds=0.5)}
 
     def retry_first(message: Message):
         return Ack() if message.retries else Retry(waits[message.body], "later")
 
-    await bench.bus.consume(bench.queue, bench.answering(retry_first))
-    await bench.send(b"long")
-    assert (await bench.next()).body == b"long"
-    await bench.send(b"short")
-    assert (await bench.next()).body == b"short"
+    await case.bus.consume(case.queue, case.answering(retry_first))
+    await case.send(b"long")
+    assert (await case.next()).body == b"long"
+    await case.send(b"short")
+    assert (await case.next()).body == b"short"
     began = time.monotonic()
-    again = await bench.next(10)
+    again = await case.next(10)
     assert (again.body, again.retries) == (b"short", 1)
     assert 0.3 < time.monotonic() - began < 6
 
 
-async def test_parked_messages_wait_apart_and_come_back(bench):  # noqa: F811
+async def test_parked_messages_wait_apart_and_come_back(case):  # noqa: F811
     """However many there are, they take no place of those that can be handled."""
-    await bench.bus.publish_many(
-        [Outgoing(bench.exchange, "a.b.c", b"legacy", {"x-n": n}) for n in range(1200)]
+    await case.bus.publish_many(
+        [Outgoing(case.exchange, "a.b.c", b"legacy", {"x-n": n}) for n in range(1200)]
     )
-    await bench.send(b"new")
+    await case.send(b"new")
     done = asyncio.Event()
     parked = 0
 
@@ -85,18 +85,18 @@ async def test_parked_messages_wait_apart_and_come_back(bench):  # noqa: F811
         parked += 1
         return Park("legacy", "switched off")
 
-    consumer = await bench.bus.consume(bench.queue, handle, prefetch=2)
+    consumer = await case.bus.consume(case.queue, handle, prefetch=2)
     async with asyncio.timeout(60):
         await done.wait()
     await consumer.close()
     assert parked == 1200
-    assert await bench.bus.depth(bench.queue) == 0
-    assert await bench.bus.unpark(bench.queue, "legacy") == 1200
-    assert await bench.bus.unpark(bench.queue, "legacy") == 0
-    await bench.bus.consume(bench.queue, bench.answering(Ack()), prefetch=100)
-    back = [await bench.next() for _ in range(1200)]
+    assert await case.bus.depth(case.queue) == 0
+    assert await case.bus.unpark(case.queue, "legacy") == 1200
+    assert await case.bus.unpark(case.queue, "legacy") == 0
+    await case.bus.consume(case.queue, case.answering(Ack()), prefetch=100)
+    back = [await case.next() for _ in range(1200)]
     assert {message.headers["x-n"] for message in back} == set(range(1200))
-    assert {(message.exchange, message.routing_key) for message in back} == {(bench.exchange, "a.b.c")}
+    assert {(message.exchange, message.routing_key) for message in back} == {(case.exchange, "a.b.c")}
     assert {message.retries for message in back} == {0}
 
 
@@ -129,7 +129,7 @@ async def test_the_outbox_goes_on_past_a_message_too_large_for_the_broker(db, ra
         )
     await world.relay_all()
     assert await Publisher(db, bus).run_once() == {"published": 3}
-    world_bench = Bench(bus, topology, None)
+    world_bench = BusCase(bus, topology, None)
     await bus.consume(world_bench.queue, world_bench.answering(Ack()))
     arrived = set[bytes]()
     while arrived != {b"1", b"3"}:  # one that was confirmed beside the refused one may come twice
@@ -179,7 +179,7 @@ async def test_removing_dead_letters_delivers_no_other_one_again(db, rabbitmq_ur
     """RabbitMQ 4 drops a message of a quorum queue after 20 deliveries."""
     topology = a_topology()
     bus = await RabbitBus.connect(rabbitmq_url, topology)
-    world = Bench(bus, topology, None)
+    world = BusCase(bus, topology, None)
     await bus.consume(world.queue, world.answering(DeadLetter("unreadable")))
     for n in range(25):
         await world.send(b"%d" % n)

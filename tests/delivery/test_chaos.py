@@ -1,4 +1,4 @@
-"""Whatever dies: every event arrives, each subject in its order, doubles only under the same id."""
+"""Under kills every event arrives, in order per subject; duplicates have the same id."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""The whole role as it runs: woken, delivering, ending when told to; and what it keeps for how long."""
+"""The whole role: wake-up, delivery, shutdown, retention."""
 
 import asyncio
 from datetime import timedelta
@@ -54,7 +54,7 @@ async def test_an_event_becomes_a_webhook_while_it_runs(world, role):
         assert (await world.webhooks.get(endpoint.id)).last_success_at is not None
 
 
-async def test_it_ends_in_time_and_forgets_nothing_while_a_receiver_hangs(world, role):
+async def test_it_stops_in_time_and_loses_nothing_while_a_receiver_hangs(world, role):
     async with Receiver() as receiver:
         receiver.usual = Reply(delay=30)
         endpoint = await world.subscribe(receiver.url())

@@ -65,7 +65,7 @@ async def test_tls_carries_large_bodies_both_ways(tls_port, certificate):
     assert answer.content == body
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_refused(tls_port):
+async def test_an_untrusted_certificate_is_refused(tls_port):
     async with _client() as client:
         with pytest.raises(httpcore2.ConnectError, match=r"(?i)certificate"):
             await client.request("GET", f"https://localhost:{tls_port}/")
@@ -102,7 +102,7 @@ async def test_reading_ends_in_time():
     server.close()
 
 
-async def test_nobody_there_is_a_connect_error():
+async def test_a_closed_port_is_a_connect_error():
     with pytest.raises(httpcore2.ConnectError):
         await connect("127.0.0.1", 1, patience=2)
 

@@ -26,7 +26,7 @@ def test_alerts_and_board_speak_of_metrics_that_exist():
         assert used(expression) <= EXPOSED
 
 
-def test_what_several_processes_tell_is_aggregated():
+def test_gauges_of_several_processes_are_aggregated():
     aggregated = re.compile(r"^(absent|group|max|min|sum|histogram_quantile)\b")
     assert [e for e in [*(r["expr"] for r in RULES), *EXPRESSIONS] if not aggregated.match(e)] == []
 

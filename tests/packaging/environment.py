@@ -1,4 +1,4 @@
-"""Clean environments: a package as it is built, installed as a stranger would install it."""
+"""Clean environments: a package as it is built, installed as a new user would install it."""
 
 import json
 import os

@@ -180,7 +180,7 @@ def test_queue_arguments_that_differ(doctor, rabbitmq_url):
     assert "rabbitmqctl delete_queue crawler.mastodon.queue" in found.queues.remedy
 
 
-def test_queues_that_opilio_declared_are_well(doctor, rabbitmq_url):
+def test_queues_that_opilio_declared_pass(doctor, rabbitmq_url):
     async def declare() -> None:
         settings = load_settings(platforms="peertube")
         await (await RabbitBus.connect(rabbitmq_url, settings.topology)).close()

@@ -70,7 +70,7 @@ def test_a_terminal_gets_short_lines(logged, monkeypatch):
     assert re.fullmatch(r"\d\d:\d\d:\d\d \[warning *\] postgres.restarted +pid=7\n", stream.getvalue())
 
 
-def test_text_without_colours_where_nobody_looks(logged):
+def test_no_colours_without_a_terminal(logged):
     stream = logged(log_format="text")
     structlog.get_logger("a").info("job.done", job_id="j1")
     assert "job_id=j1" in stream.getvalue()

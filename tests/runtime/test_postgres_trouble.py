@@ -26,7 +26,7 @@ def postgres_processes(data_dir) -> list[psutil.Process]:
     return [server, *server.children(recursive=True)]
 
 
-def test_a_postgres_that_hangs_is_told_within_seconds(up):
+def test_a_postgres_that_hangs_is_reported_within_seconds(up):
     _, ready, data_dir = up
     stopped = postgres_processes(data_dir)
     for process in stopped:

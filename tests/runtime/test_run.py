@@ -42,7 +42,7 @@ def test_every_role_answers_on_its_metrics_port(tree, env):
     assert [process.stop() for process in processes] == [0, 0, 0]
 
 
-async def test_readyz_tells_a_schema_that_is_too_old(tree, env, database):
+async def test_readyz_reports_a_schema_that_is_too_old(tree, env, database):
     await asyncio.to_thread(_serves, tree("run", "api", **env), env)
     newest = await database.value(Statement("t", "select version_num from alembic_version", ()))
     for revision, wanted, said in (
@@ -87,7 +87,7 @@ def test_several_roles_in_one_process(tree, env):
     assert process.stop(signal.SIGINT) == 0
 
 
-def test_a_metrics_port_that_is_taken_costs_nothing_else(tree, env):
+def test_a_metrics_port_that_is_taken_stops_nothing_else(tree, env):
     first = tree("run", "scheduler", **env)
     url = f"http://127.0.0.1:{env['OPILIO_METRICS_PORT']}/metrics"
     wait_until(lambda: http(url)[0] == 200)

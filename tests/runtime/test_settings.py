@@ -43,7 +43,7 @@ def test_variables_of_bots_and_platforms_are_not_settings(monkeypatch) -> None:
     assert load_settings().collector.backoff_by_platform["tiktok"].total_seconds() == 60
 
 
-def test_all_faults_are_told_at_once(monkeypatch) -> None:
+def test_all_faults_are_reported_at_once(monkeypatch) -> None:
     Path("opilio.toml").write_text('prot = 1\nport = "many"\n')
     wrong = {
         "OPILIO_DATABASE_URL": "mysql://db/x",

@@ -111,7 +111,7 @@ async def test_stop_insists(monkeypatch, tmp_path):
     assert gone(pid)
 
 
-def test_children_die_with_a_parent_that_was_killed(tmp_path):
+def test_children_end_when_their_parent_is_killed(tmp_path):
     file = tmp_path / "pid"
     grandchild = f"import os, time; open({str(file)!r}, 'w').write(str(os.getpid())); time.sleep(60)"
     parent = (

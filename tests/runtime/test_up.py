@@ -82,7 +82,7 @@ def test_commands_find_it_by_its_directory(running):
     assert found["scheduler"]["said"] == "runs"
 
 
-def test_the_api_tells_the_metrics_of_all(running):
+def test_the_api_exports_the_metrics_of_all_workers(running):
     opilio(running.data_dir, "policies", "add", "https://a.example/metrics")
     url = f"{running.ready['url']}/metrics"
     page = wait_until(lambda: "jobs_created_total 1.0" in (page := http(url)[1]) and page)

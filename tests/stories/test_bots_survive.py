@@ -1,4 +1,4 @@
-"""Bots and servers die in the middle; every job finishes all the same."""
+"""Bots and servers are killed in the middle; every job finishes."""
 
 import asyncio
 import subprocess

@@ -1,4 +1,4 @@
-"""Value alerts over HTTP: kept, judged when a result is stored, told as an event."""
+"""Value alerts over HTTP: stored, evaluated with each result, published as an event."""
 
 from typing import Any
 from uuid import uuid4

@@ -1,4 +1,4 @@
-"""One bad value, one bad item: what is out of bounds is refused by name, and nobody else notices."""
+"""One bad value or item is refused by name and does not affect others."""
 
 import asyncio
 from typing import Any
@@ -82,7 +82,7 @@ async def test_numbers_within_range_are_stored(site: Site, number: str) -> None:
     assert (await site.reader.call("GET", "/api/v1/results")).status_code == 200
 
 
-async def test_what_older_versions_stored_hurts_nobody(site: Site) -> None:
+async def test_values_stored_by_older_versions_are_still_read(site: Site) -> None:
     bot = await site.bot()
     first, second = await jobs(site, bot, 2)
     await execute(site, 'update policy_state set last_data = \'{"x": 1e5000, "y": 1e-9000}\'')
@@ -152,7 +152,7 @@ async def test_no_batch_at_all(site: Site, results: str) -> None:
     assert (answer.status_code, answer.json()["error"]["details"][0]["field"]) == (400, "results")
 
 
-async def test_one_failing_item_costs_the_others_nothing(site: Site) -> None:
+async def test_one_failing_item_does_not_fail_the_others(site: Site) -> None:
     """A row that no rule can read, in the middle of a batch and beside single submits of honest bots."""
     bot = await site.bot()
     held = await jobs(site, bot, 12)
@@ -180,7 +180,7 @@ async def test_the_sweeper_goes_on_past_a_lock_that_it_cannot_expire(site: Site)
     assert (await site.opilio.lock_expiry.run_once()).total == 0, "the fifth is tried again later"
 
 
-async def test_a_page_that_cannot_be_stored_costs_its_item(
+async def test_a_page_that_cannot_be_stored_fails_its_item_alone(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bot = await site.bot()
@@ -256,7 +256,7 @@ async def test_a_time_that_cannot_be_stored(site: Site, moment: str) -> None:
         for part in ("summary", "trends", "posts", "keywords", "share-of-voice", "errors")
     ],
 )
-async def test_a_time_that_nobody_can_mean(site: Site, path: str, moment: str) -> None:
+async def test_an_impossible_time_is_refused(site: Site, path: str, moment: str) -> None:
     for field in ("since", "until"):
         address = f"{path}?{field}={quote(moment)}"
         error = await site.reader.refused("validation_error", 400, "GET", address)

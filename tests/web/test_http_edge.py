@@ -94,7 +94,7 @@ async def test_a_body_that_a_route_does_not_read_keeps_the_connection(opilio, se
             assert "close" not in answer.headers.get("connection", ""), path
 
 
-async def test_a_large_body_for_nobody_is_not_read_to_its_end(server) -> None:
+async def test_a_large_body_to_an_unknown_path_is_not_read_to_its_end(server) -> None:
     await start(server)
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write(b"POST /nothing HTTP/1.1\r\nhost: x\r\ncontent-length: 900000000\r\n\r\n")
@@ -144,7 +144,7 @@ def long_polls(port: int, token: str, count: int) -> list[socket.socket]:
     return connections
 
 
-async def test_5000_idle_connections_and_3000_long_polls_stop_nobody(server, bot_token) -> None:
+async def test_5000_idle_connections_and_3000_long_polls_stop_no_other_request(server, bot_token) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 20_000), hard))
     await start(server)

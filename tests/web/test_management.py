@@ -210,7 +210,7 @@ async def test_done_is_final(site) -> None:
     assert row["error"]["code"] == "invalid_state"
 
 
-async def test_history_tells_what_changed(site) -> None:
+async def test_history_shows_what_changed(site) -> None:
     bot = await site.bot()
     policy = await site.policy()
     for price, stock in ((10, True), (12.5, True), (12.5, False)):

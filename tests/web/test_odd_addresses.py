@@ -1,4 +1,4 @@
-"""Pages of the dashboard with addresses that nobody types but everybody can."""
+"""Pages of the dashboard with unusual addresses."""
 
 from urllib.parse import quote
 

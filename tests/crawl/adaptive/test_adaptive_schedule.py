@@ -72,7 +72,7 @@ async def test_not_modified_is_an_unchanged_visit_without_a_result(farm: Farm) -
     assert await farm.value("select last_success_at from policy_state") == farm.clock.at
 
 
-async def test_failures_teach_nothing_and_forget_nothing(farm: Farm) -> None:
+async def test_failures_change_no_estimate(farm: Farm) -> None:
     await adaptive(farm, max_retries=0)
     await visit(farm)
     farm.later(days=40)

@@ -1,4 +1,4 @@
-"""What people are told: learnt rates, plans, reasons."""
+"""What people see: learnt rates, plans, reasons."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def test_one_sentence_says_why(rate: Rate, days: float, says: str) -> None:
     assert says in describe(rate, days, 30.0).replace("1.9 days to 5.5 days", "1.9 to 5.5 days")
 
 
-async def test_a_policy_tells_what_it_learnt(farm: Farm) -> None:
+async def test_a_policy_shows_what_it_learnt(farm: Farm) -> None:
     policy_id = await adaptive(farm)
     await visit(farm)
     assert (await farm.opilio.recrawl.policy(policy_id)).visits == 0
@@ -60,7 +60,7 @@ async def test_why_explains_an_adaptive_wait(farm: Farm) -> None:
     assert "it changes about every" in reason.message
 
 
-async def test_why_tells_of_a_budget_that_is_used_up(farm_with: FarmMaker) -> None:
+async def test_why_names_a_budget_that_is_used_up(farm_with: FarmMaker) -> None:
     farm = farm_with(crawl_budget_per_day=1)
     made = await farm.policies(3)
     await farm.rows(
@@ -89,7 +89,7 @@ async def test_a_plan_comes_from_the_value_history_and_changes_nothing(farm: Far
     assert await farm.rows("select policy_id, schedule from policy order by 1") == before
 
 
-async def test_the_fleet_tells_how_its_budget_is_used(farm: Farm) -> None:
+async def test_the_fleet_shows_how_its_budget_is_used(farm: Farm) -> None:
     await adaptive(farm)
     await visit(farm)
     farm.later(days=40)

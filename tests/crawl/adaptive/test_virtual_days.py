@@ -1,4 +1,4 @@
-"""A fleet lives through days: the budget is held, nobody starves, everything is counted once."""
+"""A fleet over virtual days: the budget is held, no policy starves, everything is counted once."""
 
 import pytest
 

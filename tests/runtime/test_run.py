@@ -6,7 +6,7 @@ import signal
 import psutil
 import pytest
 
-from opilio.adapters.postgres import Statement
+from opilio.adapters.postgres import Statement, migrate
 from tests.runtime.conftest import free_port, gone, http, wait_until
 
 
@@ -42,22 +42,24 @@ def test_every_role_answers_on_its_metrics_port(tree, env):
     assert [process.stop() for process in processes] == [0, 0, 0]
 
 
-async def test_readyz_reports_a_schema_that_is_too_old(tree, env, database):
+async def test_readyz_reports_a_schema_that_is_not_its_own(tree, env, database):
     await asyncio.to_thread(_serves, tree("run", "api", **env), env)
     newest = await database.value(Statement("t", "select version_num from alembic_version", ()))
-    for revision, wanted, said in (
-        ("0003", 503, "older than"),
-        ("9999", 200, "ready"),  # upgraded under it: it serves until it is replaced
-        (None, 503, "no schema"),
+    for revision, note, status, said in (
+        ("0003", "", 503, "older than"),
+        ("9999", "", 503, "newer version"),
+        ("9999", migrate.compatibility_note("9998", newest), 503, "newer version"),
+        ("9999", migrate.compatibility_note("9999", newest), 200, "ready"),  # it serves until it is replaced
+        ("", "", 503, "no schema"),
     ):
         async with database.session() as session:
+            await session.connection.execute(f"comment on table alembic_version is '{note}'")
+            await session.connection.execute("delete from alembic_version")
             if revision:
-                await session.connection.execute(f"update alembic_version set version_num = '{revision}'")
-            else:
-                await session.connection.execute("delete from alembic_version")
+                await session.connection.execute(f"insert into alembic_version values ('{revision}')")
         for port in ("OPILIO_PORT", "OPILIO_METRICS_PORT"):
-            status, body = await asyncio.to_thread(http, f"http://127.0.0.1:{env[port]}/readyz")
-            assert (status, said in body) == (wanted, True), (port, body)
+            answer, body = await asyncio.to_thread(http, f"http://127.0.0.1:{env[port]}/readyz")
+            assert (answer, said in body) == (status, True), (port, body)
             assert await asyncio.to_thread(http, f"http://127.0.0.1:{env[port]}/healthz")
     async with database.session() as session:
         await session.connection.execute(f"insert into alembic_version values ('{newest}')")

@@ -1,17 +1,35 @@
 """Alembic's entry: one transaction for all revisions, over asyncpg."""
 
 import asyncio
+from typing import Any
 
 import asyncpg
 from alembic import context
-from sqlalchemy import Connection, pool
+from sqlalchemy import Connection, pool, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from opilio.adapters.postgres.database_url import parse_database_url
+from opilio.adapters.postgres.migrate import compatibility_note
+
+
+def note_compatibility(ctx: Any, step: Any, heads: Any, run_args: Any) -> None:
+    """Notes, in the transaction of the revision, whether processes of the revision before may go on beside it."""
+    del heads, run_args  # Alembic passes all four by name
+    revision = step.up_revision
+    keeps_previous = (
+        step.is_upgrade and revision.down_revision and not getattr(revision.module, "BREAKS_PREVIOUS", False)
+    )
+    note = f"'{compatibility_note(revision.revision, revision.down_revision)}'" if keeps_previous else "null"
+    ctx.connection.execute(text(f"comment on table alembic_version is {note}"))
 
 
 def run(connection: Connection) -> None:
-    context.configure(connection=connection, target_metadata=None, transaction_per_migration=True)
+    context.configure(
+        connection=connection,
+        target_metadata=None,
+        transaction_per_migration=True,
+        on_version_apply=note_compatibility,
+    )
     with context.begin_transaction():
         context.run_migrations()
 

@@ -1,7 +1,7 @@
 """Whether a process can serve: PostgreSQL answers, and its schema is the one of this version.
 
-A process that runs stays ready when the schema is upgraded: every revision keeps the statements of the version before
-working, so that processes can be replaced one by one. A process never starts on a schema that is not its own.
+A process that runs stays ready when the next revision is applied under it and notes that it keeps the statements of the
+version before working, so that processes can be replaced one by one. A process never starts on a schema that is not its own.
 """
 
 import asyncio
@@ -11,7 +11,12 @@ import asyncpg
 from opilio.adapters.postgres import Database, Statement, migrate
 
 _PATIENCE = 3.0
-_REVISION = Statement("revision", "select version_num from alembic_version", ())
+_REVISION = Statement(
+    "revision",
+    "select version_num as revision, obj_description('alembic_version'::regclass, 'pg_class') as note"
+    " from alembic_version",
+    (),
+)
 
 
 class Readiness:
@@ -36,24 +41,24 @@ class Readiness:
 
     async def _look(self) -> str:
         try:
-            revision = await self._db.value(_REVISION)
+            row = await self._db.row(_REVISION)
         except asyncpg.UndefinedTableError:
-            revision = None
+            row = None
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             return f"PostgreSQL does not answer: {error or type(error).__name__}"
-        return schema_fault(revision, starting=self._starting)
+        if row is None:
+            return "the database has no schema; run `opilio db upgrade`"
+        return schema_fault(row["revision"], None if self._starting else row["note"])
 
 
-def schema_fault(revision: str | None, *, starting: bool) -> str:
+def schema_fault(revision: str, note: str | None) -> str:
     """What is wrong with a revision of the schema; empty if this version can work on it."""
     newest = migrate.newest()
     if revision == newest:
         return ""
-    if revision is None:
-        return "the database has no schema; run `opilio db upgrade`"
     if revision in migrate.revisions():
         return f"the schema is at revision {revision}, older than {newest}; run `opilio db upgrade`"
-    if not starting:
+    if note == migrate.compatibility_note(revision, newest):
         return ""
     return (
         f"the schema is at revision {revision}, which this version does not know; "

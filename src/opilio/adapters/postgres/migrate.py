@@ -62,6 +62,11 @@ def newest() -> str:
     return revisions()[-1]
 
 
+def compatibility_note(revision: str, previous: str) -> str:
+    """The comment on `alembic_version` that lets running processes of the revision before stay ready."""
+    return f"revision {revision} also works with processes of revision {previous}"
+
+
 def _config(url: str) -> "Config":
     from alembic.config import Config  # noqa: PLC0415
 

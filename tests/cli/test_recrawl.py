@@ -151,6 +151,27 @@ def test_the_status_of_the_budgets(opilio_command: Command) -> None:
     assert "(fleet)" in read.out
 
 
+def brought_forward(database_url: str) -> None:
+    async def work() -> None:
+        connection = await asyncpg.connect(database_url)
+        await connection.execute("update crawl_pool set budget_per_day = 4, price = 1")
+        await connection.execute("update policy_due set pool = '', due_at = now()")
+        await connection.execute(
+            "update policy_state set last_success_at = now() - interval '1 day', interval_days = 5,"
+            " next_run_at = now(), brought_forward_at = now()"
+        )
+        await connection.close()
+
+    asyncio.run(work())
+
+
+def test_why_says_that_a_page_was_brought_forward(opilio_command: Command, database_url: str) -> None:
+    added = opilio_command("policies", "add", "https://a.example/", "--schedule", "adaptive", "--json").json
+    brought_forward(database_url)
+    said = opilio_command("policies", "why", added["id"])
+    assert "brought forward because other pages of its folder changed" in " ".join(said.out.split()), said.out
+
+
 def test_a_missing_file(opilio_process: Command) -> None:
     done = opilio_process("recrawl", "simulate", "nowhere.jsonl", "--budget", "0.5")
     assert done.code == 1

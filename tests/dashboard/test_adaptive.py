@@ -39,3 +39,18 @@ async def test_policies_are_switched_together_and_the_fleet_page_adds_up(admin: 
     await expect(pool).to_contain_text("Crawls saved a day")
     await expect(admin.locator("#costly tbody tr")).to_have_count(3)
     await expect(admin.locator("#costly")).to_contain_text("too often for a copy to stay fresh")
+
+
+async def test_a_page_that_was_brought_forward_says_so(admin: Page, opilio: Opilio) -> None:
+    policy_id = await add_policy(opilio, "https://shop.example/1", schedule="adaptive")
+    await opilio.budgets.refit()
+    async with opilio.database.session() as session:
+        await session.connection.execute("update policy_due set pool = ''")
+        await session.connection.execute(
+            "update policy_state set last_success_at = now() - interval '1 day', interval_days = 5,"
+            " next_run_at = now(), brought_forward_at = now()"
+        )
+    await admin.goto(f"/policies/{policy_id}")
+    said = "brought forward because other pages of its folder changed"
+    await expect(admin.locator("#adaptive")).to_contain_text(said)
+    await expect(admin.get_by_text(said)).to_have_count(2)  # why it is not running, and the schedule

@@ -129,6 +129,7 @@ class CrawlInsights:
             locked_until=row["locked_until"],
             adaptive=_adaptive(row),
             budget_per_day=row["budget_per_day"] if row["waits_in_pool"] is not None else None,
+            brought_forward=row["brought_forward"],
         )
 
     async def history(

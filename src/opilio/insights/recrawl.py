@@ -15,6 +15,7 @@ from opilio.crawl.adaptive.forecast import Forecast, KnownPage, PageForecast, de
 from opilio.crawl.adaptive.phase import learnt as learnt_window
 from opilio.crawl.adaptive.prior import from_base
 from opilio.crawl.adaptive.reschedule import learnt_of, prior_of, terms_of, unpack_hours
+from opilio.crawl.adaptive.rule import kept_after
 from opilio.crawl.adaptive.value import freshness
 from opilio.errors import NotFound
 
@@ -39,6 +40,8 @@ class LearntSchedule(msgspec.Struct, kw_only=True):
     """Changes that the same time on the base frequency would be expected to catch, at most one a visit."""
     daily_window: list[float] | None
     """Hours of the day (UTC) in which the page changes, if it has a daily rhythm."""
+    brought_forward_at: datetime | None
+    """When the next visit was brought forward because other pages of its folder changed."""
     why: str
 
 
@@ -127,10 +130,19 @@ def _schedule(row: Row) -> LearntSchedule:
         changes_seen=row["changes_seen"],
         caught_on_fixed=watched * rate.mean * freshness(rate, base) if watched > 0 else None,
         daily_window=[window.start * 24, window.end * 24] if window else None,
-        why=describe(rate, days, terms_of(row).longest)
-        if days
-        else "not visited yet; its base frequency is assumed",
+        brought_forward_at=row["brought_forward_at"],
+        why=_why(row, rate),
     )
+
+
+def _why(row: Row, rate: Rate) -> str:
+    days = row["interval_days"]
+    if not days:
+        return "not visited yet; its base frequency is assumed"
+    usual = describe(rate, days, terms_of(row).longest)
+    if row["brought_forward_at"]:
+        return f"{usual}; this visit was brought forward because other pages of its folder changed"
+    return usual
 
 
 def _known(row: Row) -> KnownPage:
@@ -165,5 +177,5 @@ def _replayed(visited: Sequence[datetime], changed: set[datetime], prior: Rate) 
     for last, now in pairwise(visited):
         gap = (now - last).total_seconds() / 86400
         if gap > 0:
-            evidence = observe(evidence, prior, gap, change=now in changed)
+            evidence = observe(evidence, prior, gap, change=now in changed, kept=kept_after(gap))
     return evidence

@@ -38,6 +38,8 @@ class Facts:
     """Why an adaptive policy has the interval that it has."""
     budget_per_day: float | None = None
     """The budget that its next job waits for, if it waits for one."""
+    brought_forward: bool = False
+    """It became due before its time, because other pages of its folder changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,11 @@ def _over_budget(facts: Facts, now: datetime) -> WhyReason | None:
     if facts.active or facts.budget_per_day is None or facts.next_run_at > now or not facts.enabled:
         return None
     template = "it is due, and waits for its turn within the budget of %(budget)s crawls a day"
+    if facts.brought_forward:
+        template = (
+            "it was brought forward because other pages of its folder changed, and waits for its turn within the "
+            "budget of %(budget)s crawls a day"
+        )
     return WhyReason("over_budget", template, {"budget": f"{facts.budget_per_day:.0f}"})
 
 

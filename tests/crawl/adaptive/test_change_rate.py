@@ -18,6 +18,7 @@ from opilio.crawl.adaptive.change_rate import (
     quantile,
     unchanged,
 )
+from opilio.crawl.adaptive.rule import kept_after
 
 shapes = st.floats(0.1, 200)
 days = st.floats(0.01, 2000)
@@ -63,7 +64,7 @@ def test_a_change_within_a_shorter_gap_says_more(rate: Rate, gap: float) -> None
 def test_any_history_leaves_a_proper_distribution(prior: Rate, history: list[tuple[float, bool]]) -> None:
     evidence = NOTHING
     for gap, change in history:
-        evidence = observe(evidence, prior, gap, change=change)
+        evidence = observe(evidence, prior, gap, change=change, kept=kept_after(gap))
         known = posterior(evidence, prior)
         assert 0 < known.shape < inf
         assert 0 < known.days < inf
@@ -73,15 +74,15 @@ def test_any_history_leaves_a_proper_distribution(prior: Rate, history: list[tup
 def test_a_known_moment_says_more_than_a_gap() -> None:
     prior = Rate(0.3, 1.0)
     assert changed_at(prior, 0.5) == Rate(1.3, 1.5)
-    exact = posterior(observe(NOTHING, prior, 30.0, change=True, age=0.1), prior)
-    censored = posterior(observe(NOTHING, prior, 30.0, change=True), prior)
+    exact = posterior(observe(NOTHING, prior, 30.0, change=True, age=0.1, kept=1.0), prior)
+    censored = posterior(observe(NOTHING, prior, 30.0, change=True, kept=1.0), prior)
     assert exact.mean > censored.mean
 
 
 def test_old_evidence_fades() -> None:
     prior = Rate(0.3, 1.0)
     evidence = Rate(20.0, 100.0)
-    faded = observe(evidence, prior, 90.0, change=False, kept=0.5)
+    faded = observe(evidence, prior, 90.0, change=False, kept=kept_after(90.0))
     assert faded.shape == pytest.approx(10.0)
     assert faded.days == pytest.approx(50.0 + 90.0)
 
@@ -92,7 +93,9 @@ def test_the_rate_of_a_page_is_found_from_single_bits() -> None:
 
     random, prior, evidence = Random(5), Rate(0.3, 1.0), NOTHING
     for _ in range(400):
-        evidence = observe(evidence, prior, 0.4, change=random.random() < 1 - exp(-2 * 0.4))
+        evidence = observe(
+            evidence, prior, 0.4, change=random.random() < 1 - exp(-2 * 0.4), kept=kept_after(0.4)
+        )
     known = posterior(evidence, prior)
     assert known.mean == pytest.approx(2.0, rel=0.2)
     assert quantile(known, 0.05) < 2.0 < quantile(known, 0.95)

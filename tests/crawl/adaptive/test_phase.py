@@ -60,10 +60,10 @@ def test_a_page_that_loses_its_rhythm_is_let_go() -> None:
     hours = list(phase.UNKNOWN)
     for day in range(60):  # before and after the hour
         for last, now, change in ((day - 0.34, day + 0.59, False), (day + 0.59, day + 0.66, True)):
-            hours = phase.observe(hours, quiet(now - last), last, now, change=change)
+            hours = phase.observe(hours, quiet(now - last), last, now, change=change, kept=1.0)
     assert phase.learnt(hours) is not None
     for day in range(60, 90):
-        hours = phase.observe(hours, quiet(1.0), day + 0.66, day + 1.66, change=False)
+        hours = phase.observe(hours, quiet(1.0), day + 0.66, day + 1.66, change=False, kept=1.0)
     assert phase.learnt(hours) is None
 
 

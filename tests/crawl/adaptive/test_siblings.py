@@ -132,6 +132,18 @@ async def test_it_works(farm: Farm) -> None:
         farm.clock.at,
     )
     assert [row["url"] for row in due] == urls[2:4]
+    await farm.rows("update crawl_pool set budget_per_day = 100")
+    for url, brought_forward in ((urls[2], True), (urls[5], False)):
+        policy_id = await farm.value("select policy_id from policy where url = $1", url)
+        await farm.rows("update policy_state set next_run_at = now() - interval '1 minute'")
+        why = await farm.opilio.insights.policy_why(policy_id)
+        assert "waits for its turn within the budget of 100 crawls a day" in why.reasons[0].message
+        assert (
+            "brought forward because other pages of its folder changed" in why.reasons[0].message
+        ) == brought_forward
+        learnt = await farm.opilio.recrawl.policy(policy_id)
+        assert ("brought forward because other pages" in learnt.why) == brought_forward
+        assert (learnt.brought_forward_at is not None) == brought_forward
     assert await farm.opilio.sibling_changes.run_once() == 0
     await farm.audit()
 

@@ -59,7 +59,7 @@ def observe(
     *,
     change: bool,
     age: float | None = None,
-    kept: float = 1.0,
+    kept: float,
 ) -> Rate:
     """The evidence after a visit `gap` days after the one before; of the older evidence a share is `kept`."""
     gap = max(gap, SHORTEST_GAP)

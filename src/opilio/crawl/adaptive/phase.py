@@ -29,7 +29,7 @@ UNKNOWN: Evidence = (0.0,) * HOURS
 
 
 def observe(
-    evidence: Evidence, same: float, last: float, now: float, *, change: bool, kept: float = 1.0
+    evidence: Evidence, same: float, last: float, now: float, *, change: bool, kept: float
 ) -> list[float]:
     """The evidence after a visit.
 

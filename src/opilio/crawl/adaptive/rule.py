@@ -71,6 +71,11 @@ def weight_of(priority: float) -> float:
     return exp2((priority - 50.0) / 15.0)
 
 
+def kept_after(gap: float) -> float:
+    """How much the evidence of before counts `gap` days later."""
+    return exp2(-gap / HALF_LIFE)
+
+
 def learn(learnt: Learnt, prior: Rate, visit: Visit) -> Learnt:
     """What is known after a visit. A visit that is not later than the last one teaches nothing."""
     gap = visit.now - visit.last
@@ -79,7 +84,7 @@ def learn(learnt: Learnt, prior: Rate, visit: Visit) -> Learnt:
     age = None if visit.changed_at is None else visit.now - visit.changed_at
     if age is not None and not 0.0 <= age <= gap:
         age = None  # a stamp from outside the gap says nothing about this change
-    kept = exp2(-max(gap, SHORTEST_GAP) / HALF_LIFE)
+    kept = kept_after(gap)
     same = chance_of_no_change(posterior(learnt.evidence, prior), gap)
     hours = learnt.hours
     if hours is not None and gap > SHORTEST_GAP:

@@ -146,7 +146,7 @@ with hurried as (
   where d.policy_id = any(:policy_ids::uuid[]) and d.pool is not null and d.due_at > coalesce(:now::timestamptz, now())
   returning d.policy_id, d.due_at),
 told as (
-  update policy_state s set next_run_at = h.due_at from hurried h where s.policy_id = h.policy_id returning s.policy_id)
+  update policy_state s set next_run_at = h.due_at, brought_forward_at = h.due_at from hurried h where s.policy_id = h.policy_id returning s.policy_id)
 select count(*)::int from told;
 
 -- name: recent_surprises

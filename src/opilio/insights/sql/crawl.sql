@@ -149,6 +149,7 @@ select s.enabled, s.next_run_at, p.deleted_at, p.job_queue, h.name as host, h.ma
        s.rate_shape, s.rate_days, s.daily_hours, s.interval_days, greatest(b.price, h.crawl_price) as price,
        coalesce(h.prior_shape, b.prior_shape) as prior_shape, coalesce(h.prior_days, b.prior_days) as prior_days, b.longest_days,
        (select d.pool from policy_due d where d.policy_id = p.policy_id) as waits_in_pool, b.budget_per_day,
+       coalesce(s.brought_forward_at >= s.last_success_at, false) as brought_forward,
        (select count(*) from job_active x
         where x.queue = any('{http,js,special}') and x.host_id = p.host_id and x.place = 'locked')::int as held,
        (select max(b.last_seen_at) from bot b where coalesce(j.queue, p.job_queue) = any(b.capabilities)) as bot_seen_at,

@@ -1,0 +1,1 @@
+alter table policy_state drop column brought_forward_at;

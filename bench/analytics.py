@@ -1,7 +1,7 @@
 """The whole analytics consumer on real RabbitMQ, S3 and PostgreSQL, all of them on the cores of this machine.
 
-    python -m bench analytics            a backlog of 10,000 batches of 50 items waits, then drains
-    OPILIO_BENCH_SCALE=0.05 …            a twentieth of it
+    python -m bench analytics            a backlog of 2,000 batches of 50 items waits, then drains: some two minutes
+    OPILIO_BENCH_SCALE=5 …               five times as many
     OPILIO_ANALYTICS_WORKERS=1 …         with one process for the stages, not two
 
 Batches lie in zstd, every item has three comments; each batch is of another project or another part of it, so that
@@ -29,7 +29,7 @@ import zstandard
 from tests.components.servers import S3, RabbitMQ, free_port
 
 from bench.analytics_stages import items_of, stage_times, texts_of
-from bench.report import Table
+from bench.report import Table, progress
 from bench.size import scaled
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
@@ -37,7 +37,7 @@ from opilio.bus import Outgoing
 from opilio.contracts.topology import COLLECTED_QUEUE, LIFECYCLE, topology
 from opilio.rabbitmq.bus import RabbitBus
 
-BATCHES, SIZE, COMMENTS = scaled(10_000, 100), 50, 3
+BATCHES, SIZE, COMMENTS = scaled(2_000, 100), 50, 3
 OBJECTS = 200
 WINDOW = 5.0
 WORKERS = os.environ.get("OPILIO_ANALYTICS_WORKERS", "2")
@@ -200,6 +200,7 @@ async def drain(place: Place, warm: int) -> Drained:
             memory.append(resident(process.pid))
             if time.perf_counter() - pages[-1][0] >= WINDOW:
                 pages.append((time.perf_counter(), await page_of(port)))
+                progress(f"  {done:,} of {BATCHES:,} batches stored")
         seconds = time.perf_counter() - began
         cpu = {name: cpu_seconds(pid) - before[name] for name, pid in pids.items()}
         pages.append((time.perf_counter(), await page_of(port)))
@@ -249,10 +250,14 @@ async def main() -> Table:
         f"Analytics consumer: {BATCHES:,} batches of {SIZE} items with {COMMENTS} comments each, {os.cpu_count()} cores",
         ("figure", "value"),
     )
+    progress("starting RabbitMQ, S3 and PostgreSQL")
     async with open_place() as place:
+        progress(f"storing and publishing {BATCHES:,} batches")
         fill_storage(place)
         await publish(place, BATCHES)
+        progress("starting the consumer")
         seen = await drain(place, warm=min(40, BATCHES // 4))
+    progress("measuring the stages alone")
     per_item = {name: 1000 * seconds / seen.items for name, seconds in seen.cpu.items()}
     whole = sum(per_item.values())
     table.add("items a minute, by the clock", 60 * seen.items / seen.seconds)

@@ -3,6 +3,8 @@
 import json
 import platform
 import statistics
+import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -47,6 +49,14 @@ class Goal:
     def __str__(self) -> str:
         bound = f"≥ {self.at_least:g}" if self.at_least is not None else f"≤ {self.at_most:g}"
         return f"{self.what}: {self.value:.2f} (wanted {bound}) {'✓' if self.met else '✗'}"
+
+
+_began = time.monotonic()
+
+
+def progress(text: str) -> None:
+    """A line for whoever waits, with the seconds since the start; figures alone go to the standard output."""
+    print(f"[{time.monotonic() - _began:4.0f} s] {text}", file=sys.stderr, flush=True)
 
 
 def cell(value: Any) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
+import msgspec
 import structlog
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.exceptions import RedisError
@@ -18,6 +19,7 @@ from opilio.collector.state.protocol import VersionedState
 from opilio.contracts.projects import ProjectState
 
 log = structlog.get_logger(__name__)
+_WRITTEN_AT_ONCE = 200  # states in one call of the script, which nothing else in Redis runs beside
 
 
 def hash_key(project_id: str) -> str:
@@ -64,15 +66,14 @@ class RedisState:
         return found[0].state if found else None
 
     async def publish(self, states: Sequence[VersionedState]) -> None:
-        if not states:
-            return
         try:
-            pipe = self._redis.pipeline(transaction=False)
-            for one in states:
-                keys = [hash_key(one.project_id), version_key(one.project_id)]
-                fields = [x for name in one.state.__struct_fields__ for x in (name, getattr(one.state, name))]
-                await self._write_newer(keys=keys, args=[one.version, *fields], client=pipe)
-            await pipe.execute()
+            for start in range(0, len(states), _WRITTEN_AT_ONCE):
+                page = states[start : start + _WRITTEN_AT_ONCE]
+                keys = [
+                    key for one in page for key in (hash_key(one.project_id), version_key(one.project_id))
+                ]
+                args = [arg for one in page for arg in (one.version, _fields(one.state))]
+                await self._write_newer(keys=keys, args=args)
         except (RedisError, OSError) as error:
             log.warning("collector.redis_unavailable", error=str(error), projects=len(states))
 
@@ -90,6 +91,12 @@ class RedisState:
 
     async def close(self) -> None:
         await self._redis.aclose()
+
+
+def _fields(state: ProjectState) -> bytes:
+    """Names and values in turn; numbers as text, so that the script cannot round them."""
+    pairs = ((name, str(getattr(state, name))) for name in state.__struct_fields__)
+    return msgspec.json.encode([text for pair in pairs for text in pair])
 
 
 def _state(fields: dict[str, str]) -> ProjectState | None:

@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import os
+import signal
 import sys
 import time
 
@@ -43,6 +44,7 @@ def main(wanted: list[str]) -> int:
         )
         return 2
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # `timeout` ends it, and its servers with it
     for name in wanted or BENCHES:
         run(name)
     return 0

@@ -18,6 +18,8 @@ from opilio.adapters.postgres import Database
 from opilio.delivery.outbox.relay import Relay
 from opilio.delivery.outbox.routing import to_broker
 from opilio.loop import drain
+from opilio.runtime.settings import load_settings
+from tests.delivery.replays import assert_replayed_as_it_was, one_dead_letter
 
 
 class Receiver(ThreadingHTTPServer):
@@ -181,6 +183,19 @@ class TestDeadLetters:
         assert (listed["id"], listed["reason"]) == (letter, "no project")
         assert opilio_command("dlq", "list", "--queue", "webhooks.dlq", "--json").json["items"] == []
         assert "no project" in opilio_command("dlq", "show", letter).out
+
+    def test_it_is_replayed_as_it_was_published(self, opilio_command, database_url, tmp_path):
+        settings = load_settings(data_dir=tmp_path, database_url=database_url)
+        letter = asyncio.run(self._with_database(database_url, lambda db: one_dead_letter(db, settings)))
+        assert "replayed to collector.results" in opilio_command("dlq", "replay", str(letter)).out
+        asyncio.run(self._with_database(database_url, assert_replayed_as_it_was))
+
+    async def _with_database(self, database_url: str, work):
+        database = await Database.connect(database_url)
+        try:
+            return await work(database)
+        finally:
+            await database.close()
 
     def test_an_unknown_one_is_reported(self, opilio_command):
         outcome = opilio_command("dlq", "replay", str(uuid4()))

@@ -12,6 +12,7 @@ from opilio.runtime.bootstrap import Opilio
 from opilio.runtime.instance_file import DEMO_NOTE
 from tests.dashboard.conftest import Bot, add_policy
 from tests.dashboard.listening import dead_letter_other_than, finished, listening, one_dead_letter
+from tests.delivery import replays
 from tests.delivery.receiver import Receiver
 
 
@@ -65,6 +66,14 @@ async def test_replay_a_dead_letter(admin: Page, opilio: Opilio) -> None:
         await dead_letter_other_than(opilio, letter)
     await admin.goto("/dlq")
     await expect(admin.get_by_role("button", name="Resend")).to_have_count(1)
+
+
+async def test_a_dead_letter_is_resent_as_it_was_published(admin: Page, opilio: Opilio) -> None:
+    letter = await replays.one_dead_letter(opilio.database, opilio.settings)
+    await admin.goto(f"/dlq/{letter}")
+    await admin.get_by_role("button", name="Resend").click()
+    await expect(admin.get_by_role("alert")).to_contain_text("Message sent again.")
+    await replays.assert_replayed_as_it_was(opilio.database)
 
 
 async def test_the_demo_has_a_receiver_that_shows_what_arrived(admin: Page, opilio: Opilio) -> None:

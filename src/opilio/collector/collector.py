@@ -59,7 +59,10 @@ class Collector:
         report: Report | None = None,
         check_url: Callable[[str], object] | None = None,
         watchdog_interval: float = 5.0,
+        patience: float = 10.0,
     ) -> None:
+        """`patience` is how long a round may take to finish when the process stops, before it is rolled back."""
+        self._patience = patience
         self._db = database
         self._bus = bus
         self.state = open_state(database, redis_url)
@@ -94,7 +97,7 @@ class Collector:
         ]
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Consumes and runs the background loops until `stop` is set; a running round is finished first."""
+        """Consumes and runs the background loops until `stop` is set; a running round is finished first or rolled back."""
         consumers: list[Consumer] = []
         try:
             consumers.append(
@@ -102,7 +105,7 @@ class Collector:
             )
             await self._results.start()
             consumers.append(self._results)
-            await run_loops(self._loops, stop)
+            await run_loops(self._loops, stop, patience=self._patience)
         finally:
             await asyncio.gather(*(consumer.close() for consumer in consumers), return_exceptions=True)
 

@@ -87,7 +87,7 @@ class DefaultSentiment:
     ) -> AspectSentiment:
         words = _words(clauses)
         scored = [self._clause(document, aspect, clause) for clause in clauses]
-        judged_clauses = [chances for chances, judged in scored if judged]
+        judged_clauses = [chances for chances in scored if chances is not None]
         if not judged_clauses and overall is not None:  # the text mentions no other aspect
             return AspectSentiment(overall.label, overall.score, words)
         mean = (
@@ -98,15 +98,15 @@ class DefaultSentiment:
         label = LABELS[max(range(3), key=mean.__getitem__)]
         return AspectSentiment(label, round(mean[2] - mean[0], 4), words)
 
-    def _clause(self, document: Document, aspect: str, clause: AspectClause) -> tuple[Sequence[float], bool]:
-        """The probabilities of one clause, and whether anything in it judges the aspect."""
+    def _clause(self, document: Document, aspect: str, clause: AspectClause) -> list[float] | None:
+        """The probabilities of one clause; None where nothing in it judges the aspect."""
         tokens = document.tokens[clause.start : clause.end]
         polarity = weigh_aspect(aspect, tokens, bare=document.bare)
+        if not (polarity.hits or polarity.suggestions or polarity.dangling > 0):
+            return None
         grams = grams_of(tokens)
         known = self._model.known(grams, english=document.language == "en")
-        judged = bool(polarity.hits or polarity.suggestions or polarity.dangling > 0)
-        chances = self._model.probabilities(known, gram_share(grams), polarity_features(polarity, tokens))
-        return chances, judged
+        return self._model.probabilities(known, gram_share(grams), polarity_features(polarity, tokens))
 
 
 def _neutral(clauses: Sequence[AspectClause]) -> AspectSentiment:

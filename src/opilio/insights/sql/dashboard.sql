@@ -153,9 +153,10 @@ select s.policy_id as id, s.enabled || ':' || s.next_run_at || ':' || s.failure_
 from policy_state s left join job_active j on j.policy_id = s.policy_id where s.policy_id = any(:ids::uuid[]);
 
 -- name: watched_projects
--- The same for projects: their state, and tasks that went out.
-select p.project_id as id, p.snapshot_version || ':' || coalesce(p.finished_at::text, '') as mark
-from project p where p.project_id = any(:ids::text[]);
+-- The same for projects: their state, tasks that went out, and an analysis that stands still.
+select p.project_id as id,
+       p.snapshot_version || ':' || coalesce(p.finished_at::text, '') || ':' || coalesce(s.stalled_at::text, '') as mark
+from project p left join project_state s using (project_id) where p.project_id = any(:ids::text[]);
 
 -- name: saved_views
 -- Saved views, of one page or of all.

@@ -10,10 +10,10 @@ ARGS ?=
 export UV_SYSTEM_CERTS := 1
 export UV_NATIVE_TLS := 1
 
-.PHONY: help setup run test dist image lint format lock bench soak docs reference screenshots translations clean components
+.PHONY: help setup run test dist image lint format lock bench soak soak-projects docs reference screenshots translations clean components
 
 help: ## Show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 setup: $(VENV)/.installed $(VENV)/.assets ## Create .venv with everything in it, and the dashboard's assets
 
@@ -63,6 +63,9 @@ bench: setup components ## Measure, as ratios in one run (BENCH=name for one of 
 
 soak: setup components ## Half an hour under random kills, then an audit (SOAK_MINUTES=5 for a shorter one)
 	@$(BIN)/python -m tests.soak
+
+soak-projects: setup components ## 50 keyword projects while crawlers and servers fail, then an audit (SOAK_PROJECTS=10 for fewer)
+	@SOAK_PROJECTS=$(or $(SOAK_PROJECTS),50) $(BIN)/python -m pytest -q tests/collector/test_soak.py
 
 screenshots: setup ## Every page of the dashboard in both themes, into screenshots/
 	@$(BIN)/python -m pytest tests/dashboard/screenshots.py -q

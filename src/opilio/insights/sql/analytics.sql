@@ -203,16 +203,22 @@ select
   coalesce((select counts from labels where kind = 'language'), '{}') as languages;
 
 -- name: digest_labels
--- Posts by one kind of label, the most frequent first.
-select key, sum(posts)::bigint as posts, sum(negative)::bigint as negative, sum(neutral)::bigint as neutral,
-       sum(positive)::bigint as positive,
-       round((sum(score) / nullif(sum(scored), 0))::numeric, 4)::float8 as sentiment_score,
-       round(max(top_impact)::numeric, 1)::float8 as top_impact, sum(views)::bigint as views,
-       sum(likes + comments + shares + saves)::bigint as interactions
-from post_digest
-where project_id = :project_id and kind = :kind
-  and day >= coalesce(:first::date, '-infinity') and day < coalesce(:last::date, 'infinity')
-group by 1 having sum(posts) > 0 order by 2 desc, 1 limit :most::int;
+-- Posts by one kind of label, the most frequent first. Those are found first: a project has a row for each word and day.
+with top as materialized (
+  select key from post_digest
+  where project_id = :project_id and kind = :kind
+    and day >= coalesce(:first::date, '-infinity') and day < coalesce(:last::date, 'infinity')
+  group by 1 having sum(posts) > 0 order by sum(posts) desc, 1 limit :most::int
+)
+select d.key, sum(d.posts)::bigint as posts, sum(d.negative)::bigint as negative, sum(d.neutral)::bigint as neutral,
+       sum(d.positive)::bigint as positive,
+       round((sum(d.score) / nullif(sum(d.scored), 0))::numeric, 4)::float8 as sentiment_score,
+       round(max(d.top_impact)::numeric, 1)::float8 as top_impact, sum(d.views)::bigint as views,
+       sum(d.likes + d.comments + d.shares + d.saves)::bigint as interactions
+from top join post_digest d using (key)
+where d.project_id = :project_id and d.kind = :kind
+  and d.day >= coalesce(:first::date, '-infinity') and d.day < coalesce(:last::date, 'infinity')
+group by 1 order by 2 desc, 1;
 
 -- name: digest_trends
 -- Volume and sentiment by day, week or month of the project's zone; days without posts are left out.

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import structlog
 
+from opilio import tracing
 from opilio.errors import OpilioError
 
 log = structlog.get_logger(__name__)
@@ -169,11 +170,21 @@ async def verdict_of(message: Message, handler: Handler, delivery_limit: int | N
         return DeadLetter(message.fault)
     if delivery_limit is not None and message.deliveries > delivery_limit:
         return DeadLetter(f"delivered {message.deliveries} times without a verdict")
+    began = tracing.now()
     try:
-        return await handler(message)
+        verdict = await handler(message)
     except Exception as error:
+        _trace(message, began, f"{type(error).__name__}: {error}")
         log.exception("bus.handler_failed", queue=message.queue, message_id=message.message_id)
         return after_exception(error, message.retries)
+    _trace(message, began, verdict.reason if isinstance(verdict, DeadLetter) else "")
+    return verdict
+
+
+def _trace(message: Message, began: int, error: str) -> None:
+    trace = str(message.headers.get("x-trace-id") or "")
+    if tracing.on():
+        tracing.record(f"receive {message.queue}", trace, began, parent=tracing.ROOT, error=error)
 
 
 def standard_headers(headers: Headers | None) -> dict[str, Any]:

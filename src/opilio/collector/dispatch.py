@@ -8,7 +8,7 @@ from uuid import uuid4
 import msgspec
 import structlog
 
-from opilio import audit
+from opilio import audit, tracing
 from opilio.adapters.postgres import Database, Session
 from opilio.bus import Ack, DeadLetter, Message, Retry, Verdict
 from opilio.clock import check_time_zone
@@ -104,7 +104,9 @@ class Dispatch:
                 await audit.record(session, by, "project.create", project_id)
             return new
 
+        began = tracing.now()
         if await self._db.transact(record):
+            tracing.record("create project", trace_id, began, key=tracing.ROOT, project_id=project_id)
             await self._state.publish([VersionedState(project_id, 0, plan.state)])
         return project_id
 
@@ -146,7 +148,10 @@ class Dispatch:
         """Records the tasks of a request, which belong to no project; returns how many were new."""
         tasks = plan_request(request, self._config, datetime.now(UTC))
         trace = trace_id or uuid4().hex
-        return await self._db.transact(lambda session: _insert_tasks(session, tasks, None, trace))
+        began = tracing.now()
+        new = await self._db.transact(lambda session: _insert_tasks(session, tasks, None, trace))
+        tracing.record("create tasks", trace, began, key=tracing.ROOT, tasks=new)
+        return new
 
     async def retry_errors(self, project_id: str, *, by: str) -> RetriedErrors:
         """Sends the posts of a project that could not be crawled out again, where that may help."""

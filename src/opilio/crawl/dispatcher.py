@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 import asyncpg
 import structlog
 
-from opilio import metrics
+from opilio import metrics, tracing
 from opilio.adapters.postgres import Database
 from opilio.adapters.postgres.unavailable import TRY_AGAIN, does_not_answer
 from opilio.coalesce import Coalescer, QueueFullError
-from opilio.contracts.bot_api import PullAnswer
+from opilio.contracts.bot_api import PullAnswer, PulledJob
 from opilio.crawl.bot_activity import BotActivity
 from opilio.crawl.claims import Reply
 from opilio.crawl.heartbeat import Heartbeats
@@ -49,6 +49,27 @@ def _failed_reply(item: Submission | Claim, error: Exception) -> Reply:
     claim = item.claim if isinstance(item, Submission) else item
     _log.error("dispatcher.item_failed", job_id=str(claim.job_id), bot_id=claim.bot_id, exc_info=error)
     return Reply(refusal=Refused("internal_error", "internal error; see the server log"))
+
+
+def _trace_pull(pull: Pull, job: PulledJob, began: int) -> None:
+    attributes = {"bot_id": pull.bot_id, "url": job.url}
+    tracing.record("pull", str(job.job_id), began, key=str(job.lock_token), **attributes)
+
+
+def _trace_submit(submission: Submission, reply: Reply, began: int) -> None:
+    """A job ends once, so the submit that ends it can be named; a retry goes on in another pull."""
+    claim = submission.claim
+    ended = reply.state in (State.DONE, State.FAILED)
+    tracing.record(
+        "submit",
+        str(claim.job_id),
+        began,
+        key=tracing.END if ended else "",
+        parent=str(claim.lock_token or ""),
+        error=reply.refusal.code if reply.refusal else "",
+        bot_id=claim.bot_id,
+        state=str(reply.state.value if reply.state else "refused"),
+    )
 
 
 _ITEMS: dict[str, Any] = {
@@ -95,8 +116,12 @@ class Dispatcher:
         """Answers with jobs; with none, waits up to `wait_seconds` for some to appear."""
         if self._activity.seen(pull.bot_id, pull.queues):
             await self._activity.write()  # so that "why" knows of the bot at once
+        began = tracing.now()
         answer = await self._pull(pull, wait_seconds)
         self._activity.pulled(pull.bot_id, answer.count)
+        if tracing.on():
+            for job in answer.jobs:
+                _trace_pull(pull, job, began)
         metrics.BOT_PULLS.inc()
         return answer
 
@@ -106,8 +131,12 @@ class Dispatcher:
         return await _unless_full((self._large_submits if large else self._submits).run_all(submissions))
 
     async def _submit(self, submissions: Sequence[Submission]) -> Sequence[Reply]:
+        began = tracing.now()
         replies = await self._submitter.submit(submissions)
         self._count(submissions, replies)
+        if tracing.on():
+            for submission, reply in zip(submissions, replies, strict=True):
+                _trace_submit(submission, reply, began)
         return replies
 
     async def heartbeat(self, claims: Sequence[Claim]) -> Sequence[Reply]:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import structlog
 
-from opilio import metrics
+from opilio import metrics, tracing
 from opilio.runtime import metrics_page
 from opilio.runtime.bootstrap import Opilio, open_opilio
 from opilio.runtime.processes import holder_of_port, stop_on_signals
@@ -31,8 +31,12 @@ async def run_roles(settings: Settings, roles: Sequence[str]) -> None:
             works.append(serve_metrics)
         for role in roles:
             metrics.ROLE_UP.labels(role).set(1)
+        tracing.start("+".join(roles))
         _log.info("roles.started", roles=list(roles))
-        await _together(works, opilio, stop)
+        try:
+            await _together(works, opilio, stop)
+        finally:
+            await asyncio.to_thread(tracing.stop)
     _log.info("roles.stopped", roles=list(roles))
 
 

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
+import msgspec
 import structlog
 
+from opilio import tracing
 from opilio.adapters.postgres import Database, Session
 from opilio.clock import Clock
 from opilio.delivery.sql import QUERIES
@@ -144,7 +146,11 @@ class Sender:
             trace.isascii() and trace.isprintable() and trace.strip()
         ):  # it came from outside: a header must not break
             headers["x-trace-id"] = trace.strip()
-        return await self._client.send(batch.url, delivery.body, headers)
+        began = tracing.now()
+        response = await self._client.send(batch.url, delivery.body, headers)
+        if tracing.on():
+            _trace(batch, delivery, response, began)
+        return response
 
     async def _record_finished(self) -> Counts:
         """Records all batches that ended since the last round in one transaction."""
@@ -224,3 +230,32 @@ class Sender:
 
     def _now(self) -> datetime:
         return self._clock.now() or datetime.now(UTC)
+
+
+class _OfJob(msgspec.Struct):
+    job_id: str = ""
+
+
+class _Event(msgspec.Struct):
+    data: _OfJob
+
+
+_event = msgspec.json.Decoder(_Event)
+
+
+def _trace(batch: EndpointBatch, delivery: Delivery, response: Response, began: int) -> None:
+    """In the trace of the project, or of the job that the event is about; other events have none."""
+    trace, parent = delivery.trace_id or "", tracing.ROOT
+    if not trace and delivery.type.startswith("crawl.job.") and delivery.body:
+        trace, parent = _event.decode(delivery.body).data.job_id, tracing.END
+    delivered = response.kind is ResponseKind.DELIVERED
+    tracing.record(
+        "webhook",
+        trace,
+        began,
+        parent=parent,
+        error="" if delivered else response.error or f"status {response.status}",
+        type=delivery.type,
+        url=batch.url,
+        attempt=delivery.attempts + 1,
+    )

@@ -78,7 +78,7 @@ docs: setup ## Build the documentation site into site/
 	@$(BIN)/zensical build --clean --strict
 
 reference: setup ## Write the pages of docs/reference that are made from the program
-	@mkdir -p docs/reference && $(BIN)/python -m opilio.cli.reference docs/reference
+	@mkdir -p docs/reference && $(BIN)/python -m opilio.cli.reference docs/reference && $(BIN)/python assets/monitoring.py
 
 clean: ## Remove what was built
 	@rm -rf $(VENV) dist build site assets/node_modules src/opilio/web/static/vendor .pytest_cache .mypy_cache .ruff_cache

@@ -26,14 +26,53 @@ def test_every_error_code_is_documented_with_its_status() -> None:
     assert listed == STATUS_OF
 
 
-def test_links_between_pages_lead_somewhere() -> None:
-    broken = [
-        f"{page.relative_to(DOCS)} → {target}"
-        for page in DOCS.rglob("*.md")
-        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text())
-        if "://" not in target and not (page.parent / target).exists()
-    ]
-    assert broken == []
+ROOT = DOCS.parent
+PAGES = [
+    *DOCS.rglob("*.md"),
+    *ROOT.glob("*.md"),
+    *(ROOT / "deploy").rglob("*.md"),
+    *(ROOT / "examples").rglob("*.md"),
+]
+_FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(<?([^)>\s]+)>?(?: \"[^\"]*\")?\)")
+
+
+def anchors(page: Path) -> set[str]:
+    """The ids that the site and code hosts give to headings, and those written by hand."""
+    text = page.read_text()
+    found: set[str] = set(re.findall(r'(?:\bid="|\{ ?#)([\w-]+)', text))
+    for heading in re.findall(r"^#+ (.+)$", _FENCE.sub("", text), re.MULTILINE):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        found.add(re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", plain).strip()))
+    return found
+
+
+def broken_link(page: Path, link: str) -> str:
+    """Why a link leads nowhere; empty if it leads somewhere."""
+    target, _, anchor = link.partition("#")
+    file = (page.parent / target).resolve() if target else page
+    if not file.exists():
+        return "no such file"
+    if DOCS in page.parents and DOCS not in file.parents:
+        return "outside of the site"
+    if anchor and file.suffix == ".md" and anchor not in anchors(file):
+        return "no such heading"
+    return ""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    links = _LINK.findall(_FENCE.sub("", page.read_text()))
+    inside = [link for link in links if not re.match(r"[a-z]+:", link)]
+    assert {link: fault for link in inside if (fault := broken_link(page, link))} == {}
+
+
+def test_a_broken_link_is_seen() -> None:
+    page = DOCS / "how-to/install.md"
+    assert broken_link(page, "../tutorial.md#1-start-it") == ""
+    assert broken_link(page, "../tutorial.md#1-begin") == "no such heading"
+    assert broken_link(page, "../tutoria.md") == "no such file"
+    assert broken_link(page, "../../README.md") == "outside of the site"
 
 
 def test_every_page_of_the_dashboard_is_in_its_guide() -> None:

@@ -1,6 +1,7 @@
 """Programs that check what is in deploy/: never skipped in CI."""
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -20,6 +21,13 @@ def need(name: str) -> str:
             pytest.fail(message)
         pytest.skip(message)
     return found
+
+
+def host_of(server_url: str) -> str:
+    """The folder of the socket that the tests' PostgreSQL listens on."""
+    found = re.search(r"host=([^&]+)", server_url)
+    assert found
+    return found[1]
 
 
 def output(*words: str | Path, **options) -> str:

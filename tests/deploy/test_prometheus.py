@@ -2,12 +2,14 @@
 
 import json
 import re
+import sys
 
 import yaml
 
 from opilio.metrics import ALL
 from tests.deploy.programs import DEPLOY, need, output
 
+ROOT = DEPLOY.parent
 RULES = yaml.safe_load((DEPLOY / "prometheus/alerts.yml").read_text())["groups"][0]["rules"]
 BOARD = json.loads((DEPLOY / "grafana/opilio.json").read_text())
 EXPRESSIONS = [target["expr"] for panel in BOARD["panels"] for target in panel.get("targets", [])]
@@ -36,6 +38,19 @@ def test_every_alert_has_a_section_in_the_runbook():
     assert re.findall(r"^## (\w+)$", runbook, re.MULTILINE) == [rule["alert"] for rule in RULES]
     for rule in RULES:
         assert rule["annotations"]["runbook_url"] == f"docs/how-to/runbook.md#{rule['alert'].lower()}"
+
+
+def test_the_page_in_the_docs_shows_the_board_and_the_alerts_as_they_are():
+    written = (ROOT / "docs/reference/monitoring.md").read_text()
+    made = output(
+        sys.executable, "-c", "import monitoring; print(monitoring.page(), end='')", cwd=ROOT / "assets"
+    )
+    assert written == made, "run `make reference`"
+    for expression in EXPRESSIONS:
+        assert f"`{expression}`" in written
+    for rule in RULES:
+        assert f"### {rule['alert']}\n" in written
+        assert f"\n{rule['expr']}\n" in written
 
 
 def test_prometheus_takes_the_configuration_and_the_rules():

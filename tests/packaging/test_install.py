@@ -1,6 +1,7 @@
 """The package as it is built, in clean environments: each extra, each Python that the machine has."""
 
 import os
+import sys
 import tarfile
 import tempfile
 import zipfile
@@ -14,7 +15,8 @@ from playwright.async_api import async_playwright
 
 from tests.components.servers import free_port
 from tests.dashboard.conftest import CHROMIUM, FLAGS
-from tests.packaging.environment import Environment, build, interpreter, must, remove
+from tests.guides import Reader, blocks
+from tests.packaging.environment import ROOT, UV, Environment, build, interpreter, must, remove
 
 VERSIONS = ("3.11", "3.12", "3.13")
 NOBODY = 65534
@@ -134,6 +136,39 @@ def test_the_bot_of_the_light_install_runs(environments):
     )
     assert outcome.returncode == 1
     assert "token" in outcome.stderr
+
+
+# ── the guide ────────────────────────────────────────────────────────────────────────────────────
+
+PIP = f"""exec {UV} pip "$1" --quiet --python "$(dirname "$0")/../bin/python" -c {ROOT}/requirements.lock "${{@:2}}\""""
+# An environment as `python3 -m venv` makes it, with a pip that downloads nothing twice.
+VENV = f"""{UV} venv --quiet --python {sys.executable} "$3"
+cat > "$3/bin/pip" <<'END'
+#!/bin/bash
+{PIP}
+END
+chmod +x "$3/bin/pip\""""
+
+
+def test_the_commands_of_the_guide(dist, place, tmp_path):
+    try_it, own, server, from_pypi = blocks("how-to/install.md")
+    assert try_it == "make run\n"  # the tutorial's test runs it
+    reader = Reader(tmp_path, {"/opt/opilio": str(place / "opt"), "/var/tmp": str(place / "copied")})
+    (place / "copied").mkdir()
+    reader.stand_in("make", f"mkdir dist && cp {dist.wheel} dist/")
+    reader.stand_in("scp", 'cp "$1" "${2#server:}"')
+    reader.stand_in("ssh", 'cd / && bash -c "${*:2}"')
+    reader.stand_in("python3", VENV)
+    reader.run(f"python3 -m venv {tmp_path}/own")
+    reader.env["PATH"] = f"{reader.programs}:{tmp_path}/own/bin:{reader.env['PATH']}"
+    make_and_install, up, _ = own.rpartition("opilio up\n")
+    assert up
+    reader.run(make_and_install)
+    assert reader.noted()[-1] == "make dist"
+    reader.run(server)
+    for opilio in (tmp_path / "own/bin/opilio", place / "opt/bin/opilio"):
+        assert "needs the extra" not in must(opilio, "db", "--help", cwd="/")
+    assert from_pypi == "pip install 'opilio[server]'\n"
 
 
 # ── the server ───────────────────────────────────────────────────────────────────────────────────

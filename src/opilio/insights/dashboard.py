@@ -225,7 +225,9 @@ class Figures:
 
     # ── lists ────────────────────────────────────────────────────────────────────────────────────
 
-    async def policies(self, chosen: PolicyFilter, *, sort: str, page: int, size: int) -> list[Row]:
+    async def policies(
+        self, chosen: PolicyFilter, *, sort: str, page: int, size: int, reverse: bool = False
+    ) -> list[Row]:
         """A page of policies and one row more, if there is one."""
         fields = msgspec.structs.asdict(chosen)
         async with self._db.transaction() as session:
@@ -233,7 +235,8 @@ class Figures:
             return await session.fetch(
                 _Q.policy_list,
                 sort=sort,
-                by_state=sort == "next" and chosen.is_of_state,
+                reverse=reverse,
+                by_state=sort == "next" and not reverse and chosen.is_of_state,
                 most=size + 1,
                 skip=(page - 1) * size,
                 **fields,
@@ -265,8 +268,27 @@ class Figures:
         statement = _Q.policy_names if kind == "policies" else _Q.job_names
         return {row["id"]: row["name"] for row in await self._db.fetch(statement, ids=list(ids))}
 
-    async def hosts(self, *, q: str | None, cooling: bool | None, page: int, size: int) -> list[Row]:
-        return await self._db.fetch(_Q.host_list, q=q, cooling=cooling, most=size + 1, skip=(page - 1) * size)
+    async def hosts(
+        self,
+        *,
+        q: str | None,
+        cooling: bool | None,
+        page: int,
+        size: int,
+        sort: str = "attention",
+        reverse: bool = False,
+    ) -> list[Row]:
+        async with self._db.transaction() as session:
+            await session.execute(_Q.plan_for_these_values)
+            return await session.fetch(
+                _Q.host_list,
+                q=q,
+                cooling=cooling,
+                sort=sort,
+                reverse=reverse,
+                most=size + 1,
+                skip=(page - 1) * size,
+            )
 
     async def error_rates(self, hosts: Sequence[str]) -> dict[str, float]:
         rows = await self._db.fetch(_Q.error_rate_of_hosts, hosts=list(hosts))

@@ -85,7 +85,14 @@ class Prices:
         return {policy_id: trend(points.get(policy_id, []), now) for policy_id in policy_ids}
 
     async def changes(
-        self, chosen: PriceFilter, *, since: datetime, sort: str, page: int, size: int
+        self,
+        chosen: PriceFilter,
+        *,
+        since: datetime,
+        sort: str,
+        page: int,
+        size: int,
+        reverse: bool = False,
     ) -> list[Row]:
         """A page of changes and one row more, if there is one."""
         fields = msgspec.structs.asdict(chosen)
@@ -93,6 +100,7 @@ class Prices:
             _Q.price_changes,
             since=since,
             sort=sort,
+            reverse=reverse,
             bound=_BOUND,
             most=size + 1,
             skip=(page - 1) * size,
@@ -100,11 +108,11 @@ class Prices:
         )
 
     async def all_changes(
-        self, chosen: PriceFilter, *, since: datetime, sort: str
+        self, chosen: PriceFilter, *, since: datetime, sort: str, reverse: bool = False
     ) -> AsyncIterator[Sequence[Row]]:
         """Every change that a page could show, for a file."""
         for page in range(1, _BOUND // _BATCH + 1):
-            rows = await self.changes(chosen, since=since, sort=sort, page=page, size=_BATCH)
+            rows = await self.changes(chosen, since=since, sort=sort, reverse=reverse, page=page, size=_BATCH)
             yield rows[:_BATCH]
             if len(rows) <= _BATCH:
                 return

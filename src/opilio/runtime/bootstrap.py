@@ -42,6 +42,7 @@ from opilio.insights.dashboard import Figures, SavedViews
 from opilio.insights.prices import Prices
 from opilio.insights.projects import ProjectInsights
 from opilio.insights.recrawl import RecrawlInsights
+from opilio.insights.sorted_lists import SortedLists
 from opilio.net.mask_url import mask_url
 from opilio.runtime.private_files import private_directory
 from opilio.runtime.readiness import Readiness
@@ -85,6 +86,7 @@ class Opilio:
     prices: Prices
     fired_alerts: FiredAlerts
     activity: Activity
+    sorted_lists: SortedLists
     views: SavedViews
 
 
@@ -174,6 +176,7 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
         prices=Prices(database),
         fired_alerts=FiredAlerts(database),
         activity=Activity(database),
+        sorted_lists=SortedLists(database, Figures(database)),
         views=SavedViews(database),
     )
 

@@ -23,10 +23,17 @@ with chosen as materialized (
       and (:due::boolean is null or (s.next_run_at <= now()) = :due::boolean)
       and (:label_key::text is null or p.labels ->> :label_key::text = :label_value::text)
     order by
-      case when :sort::text = 'next' then s.next_run_at end,
-      case when :sort::text = 'priority' then p.priority end desc,
-      case when :sort::text = 'failures' then s.failure_count end desc,
-      case when :sort::text = 'url' then p.url end,
+      case when :sort::text = 'next' and not :reverse::boolean then s.next_run_at end,
+      case when :sort::text = 'next' and :reverse::boolean then s.next_run_at end desc,
+      case when :sort::text = 'priority' and not :reverse::boolean then p.priority end desc,
+      case when :sort::text = 'priority' and :reverse::boolean then p.priority end,
+      case when :sort::text = 'failures' and not :reverse::boolean then s.failure_count end desc,
+      case when :sort::text = 'failures' and :reverse::boolean then s.failure_count end,
+      case when :sort::text = 'price' and not :reverse::boolean then s.last_price end desc nulls last,
+      case when :sort::text = 'price' and :reverse::boolean then s.last_price end nulls last,
+      case when :sort::text = 'url' and not :reverse::boolean then p.url end,
+      case when :sort::text = 'url' and :reverse::boolean then p.url end desc,
+      case when :reverse::boolean then p.policy_id end,
       p.policy_id desc
     limit :most::int offset :skip::int)
     union all
@@ -106,15 +113,21 @@ where (:after::uuid is null or a.job_id > :after::uuid) and (:until::uuid is nul
 order by a.job_id limit :most::int;
 
 -- name: host_list
--- Hosts, those that need attention first.
+-- Hosts, those that need attention first, or in a chosen order.
+select * from (
 select h.name as host, h.max_concurrent, h.min_delay_seconds, h.next_at, h.cooling_until, h.cooling_reason, h.strikes,
   (select count(*) from job_active j where j.host_id = h.host_id and j.place = 'locked')::int as locked,
   (select count(*) from (select 1 from job_active j where j.host_id = h.host_id and j.place in ('free', 'gated') limit 1000) w)::int as waiting,
   (select count(*) from (select 1 from policy p where p.host_id = h.host_id and p.deleted_at is null limit 1000) w)::int as policies
 from host h
 where (:q::text is null or position(lower(:q::text) in h.name) > 0)
-  and (:cooling::boolean is null or (h.cooling_until > now()) = :cooling::boolean)
-order by greatest(h.cooling_until, now()) desc, h.name limit :most::int offset :skip::int;
+  and (:cooling::boolean is null or (h.cooling_until > now()) = :cooling::boolean)) h
+order by
+  case when :sort::text = 'locked' then h.locked when :sort::text = 'waiting' then h.waiting
+       when :sort::text = 'policies' then h.policies end * case when :reverse::boolean then 1 else -1 end,
+  case when :sort::text = 'host' and :reverse::boolean then h.host end desc,
+  case when :sort::text = 'attention' then greatest(h.cooling_until, now()) end desc, h.host
+limit :most::int offset :skip::int;
 
 -- name: error_rate_of_hosts
 -- How crawls of some hosts went lately, from the states of their policies.

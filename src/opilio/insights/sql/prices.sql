@@ -10,7 +10,7 @@ from unnest(:ids::uuid[]) i(policy_id) cross join lateral (
 order by i.policy_id, v.change_id desc;
 
 -- name: price_changes
--- Price changes since a moment, the biggest or the newest first. Counting and sorting stop at a bound.
+-- Price changes since a moment in a chosen order. Counting and sorting stop at a bound.
 with lately as (
   select v.policy_id, v.job_id, v.at, v.old::text::numeric as old, v.new::text::numeric as new from value_change v
   where v.field = 'price' and v.old is not null and v.at > :since::timestamptz
@@ -27,7 +27,12 @@ where (:host::text is null or h.name = :host::text)
   and (:label_key::text is null or p.labels ->> :label_key::text = :label_value::text)
   and (:least::float8 is null or abs(m.change) >= :least::float8)
   and (:direction::text is null or (m.change > 0) = (:direction::text = 'up'))
-order by case when :sort::text = 'size' then abs(m.change) end desc nulls last, m.at desc
+order by
+  case when :sort::text = 'product' and not :reverse::boolean then coalesce(s.last_title, p.url) end,
+  case when :sort::text = 'product' and :reverse::boolean then coalesce(s.last_title, p.url) end desc,
+  case :sort::text when 'size' then abs(m.change) when 'change' then m.change when 'price' then m.new::float8
+    when 'newest' then extract(epoch from m.at)::float8 end * case when :reverse::boolean then 1 else -1 end nulls last,
+  m.at desc, p.policy_id
 limit :most::int offset :skip::int;
 
 -- name: count_price_changes

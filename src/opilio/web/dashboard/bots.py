@@ -1,10 +1,12 @@
 """Bots: their activity and their tokens."""
 
+from collections.abc import Callable
 from typing import Any
 
+from opilio.contracts.management import BotInfo
 from opilio.errors import Invalid
 from opilio.web.dashboard.forms import uuid_of
-from opilio.web.dashboard.page import Page, PageRequest, Section, redirect
+from opilio.web.dashboard.page import Found, Page, PageRequest, Section, redirect
 
 BOTS = Section()
 
@@ -12,7 +14,7 @@ BOTS = Section()
 @BOTS.page("/bots")
 async def list_bots(request: PageRequest) -> Page:
     shown = request.shown_once()
-    found = await request.opilio.insights.bots(limit=100, cursor=request.query("cursor"))
+    found = await _found(request)
     names = [bot.bot_id for bot in found.items]
     hours = await request.opilio.figures.bot_hours(names)
     chosen = shown.get("bot_id") or request.query("tokens")
@@ -28,6 +30,38 @@ async def list_bots(request: PageRequest) -> Page:
         "token": None,
     }
     return Page("bots.html", request.locale.gettext("Bots"), values | shown, rows=found.items)
+
+
+async def _found(request: PageRequest) -> Found:
+    """By name behind a cursor; in another order the first thousand bots."""
+    sort, reverse = request.sort(("bot", *_SORTS))
+    if (sort, reverse) == ("bot", False):
+        page = await request.opilio.insights.bots(limit=100, cursor=request.query("cursor"))
+        return Found(page.items, page.next_cursor)
+    bots = (await request.opilio.insights.bots(limit=_MOST_SORTED)).items
+    if sort == "bot":
+        return Found(sorted(bots, key=lambda bot: bot.bot_id, reverse=True))
+    key = _SORTS[sort]
+    known = [bot for bot in bots if key(bot) is not None]
+    unknown = [bot for bot in bots if key(bot) is None]
+    return Found(sorted(known, key=key, reverse=not reverse) + unknown)
+
+
+def _success(bot: BotInfo) -> float | None:
+    ended = bot.done_24h + bot.failed_24h
+    return bot.done_24h / ended if ended else None
+
+
+_MOST_SORTED = 1000
+_SORTS: dict[str, Callable[[BotInfo], Any]] = {
+    "running": lambda bot: bot.locked,
+    "done": lambda bot: bot.done_24h,
+    "success": _success,
+    "duration": lambda bot: bot.mean_duration_seconds,
+    "pulls": lambda bot: bot.pulls_24h,
+    "late": lambda bot: bot.late_24h,
+    "seen": lambda bot: bot.last_seen_at,
+}
 
 
 @BOTS.page("/bots/{id:str}")

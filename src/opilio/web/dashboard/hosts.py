@@ -12,18 +12,22 @@ from opilio.web.dashboard.page import MAX_PAGE, Page, PageRequest, Section, redi
 
 HOSTS = Section()
 _SIZE = 50
+_SORTS = ("attention", "host", "locked", "waiting", "policies")
 
 
 @HOSTS.page("/hosts")
 async def list_hosts(request: PageRequest) -> Page:
     number = request.page_number()
     figures = request.opilio.figures
-    rows = await figures.hosts(q=request.query("q"), cooling=request.flag("cooling"), page=number, size=_SIZE)
+    q, cooling = request.query("q"), request.flag("cooling")
+    sort, reverse = request.sort(_SORTS)
+    rows = await figures.hosts(q=q, cooling=cooling, sort=sort, reverse=reverse, page=number, size=_SIZE)
     shown = rows[:_SIZE]
     values = {
         "rows": shown,
         "more": len(rows) > _SIZE and number < MAX_PAGE,
         "number": number,
+        "total": await request.opilio.sorted_lists.count_hosts(q, cooling),
         "rates": await figures.error_rates([row["host"] for row in shown]),
         "fleet": request.opilio.settings.fleet_limits,
         "now": (await request.app.live.system_status()).at,

@@ -14,12 +14,14 @@ from opilio.insights.why import brief
 from opilio.web.dashboard.commands import as_commands
 from opilio.web.dashboard.diagram import draw
 from opilio.web.dashboard.forms import uuid_of
-from opilio.web.dashboard.page import Page, PageRequest, Section, redirect
+from opilio.web.dashboard.page import Found, Page, PageRequest, Section, redirect
 from opilio.web.dashboard.render import STATES
 
 JOBS = Section()
 _ACTIONS = {"reset": Cause.RESET, "expire": Cause.EXPIRE, "release": Cause.RELEASE}
 _MOST_HTML = 200_000
+_SIZE = 50
+_SORTS = ("newest", "time", "priority", "retries")
 
 
 def job_filter(request: PageRequest) -> JobFilter:
@@ -39,23 +41,15 @@ def job_filter(request: PageRequest) -> JobFilter:
 @JOBS.page("/jobs")
 async def list_jobs(request: PageRequest) -> Page:
     chosen = job_filter(request)
-    found = await request.opilio.insights.jobs(
-        limit=50,
-        cursor=request.query("cursor"),
-        status=chosen.status,
-        host=chosen.host,
-        policy_id=chosen.policy_id,
-        bot_id=chosen.bot_id,
-        policy_ids=await request.opilio.figures.policies_like(chosen.q),
-        error=chosen.error,
-        since=chosen.finished_since,
-        until=chosen.finished_until,
-    )
+    found = await _found(request, chosen)
     status = await request.app.live.system_status()
     gettext = request.locale.gettext
     values = {
         "items": found.items,
         "next_cursor": found.next_cursor,
+        "number": request.page_number(),
+        "more": found.more,
+        "total": await request.opilio.sorted_lists.count_jobs(chosen),
         "system_status": status,
         "reasons": await _reasons(request, found.items, status),
         "saved": await request.opilio.views.all("jobs"),
@@ -70,6 +64,28 @@ async def list_jobs(request: PageRequest) -> Page:
     options = {"status": "--status", "host": "--host", "policy_id": "--policy", "bot_id": "--bot"}
     commands = as_commands(request, "opilio jobs list", "/jobs", options)
     return Page("jobs.html", gettext("Jobs"), values, rows=found.items, watch=watch, commands=commands)
+
+
+async def _found(request: PageRequest, chosen: JobFilter) -> Found:
+    """The newest by a cursor, which costs the same on every page; another order by page number, up to a bound."""
+    sort, reverse = request.sort(_SORTS)
+    if (sort, reverse) != ("newest", False):
+        lists, number = request.opilio.sorted_lists, request.page_number()
+        rows = await lists.jobs(chosen, sort=sort, reverse=reverse, page=number, size=_SIZE)
+        return Found(rows[:_SIZE], more=len(rows) > _SIZE)
+    page = await request.opilio.insights.jobs(
+        limit=_SIZE,
+        cursor=request.query("cursor"),
+        status=chosen.status,
+        host=chosen.host,
+        policy_id=chosen.policy_id,
+        bot_id=chosen.bot_id,
+        policy_ids=await request.opilio.figures.policies_like(chosen.q),
+        error=chosen.error,
+        since=chosen.finished_since,
+        until=chosen.finished_until,
+    )
+    return Found(page.items, page.next_cursor)
 
 
 async def _reasons(request: PageRequest, jobs: Sequence[Job], status: SystemStatus) -> dict[UUID, Any]:

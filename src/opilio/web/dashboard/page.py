@@ -48,6 +48,10 @@ class PageRequest:
     operator: Operator
     locale: Locale
     form: Form = field(default_factory=dict)
+    sorted_by: tuple[str, bool] = (
+        "",
+        False,
+    )  # for the headings of a table: the column, and whether it is reversed
 
     @property
     def app(self) -> Any:
@@ -82,6 +86,13 @@ class PageRequest:
     def page_number(self) -> int:
         text = self.query("page") or "1"
         return min(max(int(text), 1), MAX_PAGE) if text.isascii() and text.isdigit() and len(text) < 6 else 1
+
+    def sort(self, names: Sequence[str]) -> tuple[str, bool]:
+        """The order of a list, by default the first of its names; `-` before a name reverses its usual direction."""
+        wanted = self.query("sort") or ""
+        name = wanted.removeprefix("-")
+        self.sorted_by = (name, wanted.startswith("-")) if name in names else (names[0], False)
+        return self.sorted_by
 
     def field(self, name: str) -> str | None:
         """A field of the form; None if it is missing or empty."""
@@ -161,6 +172,15 @@ class Page:
     watch: str = ""
     status: int = 200
     commands: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The rows that a list shows, and how it goes on: behind a cursor, or on another numbered page."""
+
+    items: Sequence[Any]
+    next_cursor: str | None = None
+    more: bool = False
 
 
 View = Callable[[PageRequest], Awaitable[Page | Response[Any]]]

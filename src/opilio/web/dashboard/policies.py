@@ -11,7 +11,7 @@ from opilio.web.dashboard.commands import as_commands
 from opilio.web.dashboard.page import MAX_PAGE, Page, PageRequest, Section, redirect
 
 POLICIES = Section()
-SORTS = ("newest", "next", "priority", "failures", "url")
+SORTS = ("newest", "next", "priority", "failures", "url", "price")
 _SIZE = 50
 _OPTIONS = {"enabled": "--enabled/--disabled", "host": "--host", "q": "--search"}
 
@@ -35,11 +35,9 @@ def policy_filter(request: PageRequest) -> PolicyFilter:
 
 @POLICIES.page("/policies")
 async def list_policies(request: PageRequest) -> Page:
-    sort = request.query("sort") or "newest"
-    number = request.page_number()
-    rows = await request.opilio.figures.policies(
-        policy_filter(request), sort=sort if sort in SORTS else "newest", page=number, size=_SIZE
-    )
+    sort, reverse = request.sort(SORTS)
+    number, chosen = request.page_number(), policy_filter(request)
+    rows = await request.opilio.figures.policies(chosen, sort=sort, reverse=reverse, page=number, size=_SIZE)
     shown = rows[:_SIZE]
     now = (await request.app.live.system_status()).at
     gettext = request.locale.gettext
@@ -50,6 +48,7 @@ async def list_policies(request: PageRequest) -> Page:
             "rows": shown,
             "more": len(rows) > _SIZE and number < MAX_PAGE,
             "number": number,
+            "total": await request.opilio.sorted_lists.count_policies(chosen),
             "saved": await request.opilio.views.all("policies"),
             "system": [
                 ("", gettext("All")),

@@ -14,7 +14,7 @@ from opilio.web.dashboard.page import MAX_PAGE, Page, PageRequest, Section
 
 PRICES = Section()
 SPANS = {"24h": timedelta(hours=24), "7d": timedelta(days=7), "30d": timedelta(days=30)}
-SORTS = ("size", "newest")
+SORTS = ("size", "newest", "change", "price", "product")
 _SIZE = 50
 
 
@@ -42,12 +42,14 @@ def _percent(text: str | None) -> float | None:
 
 @PRICES.page("/prices")
 async def price_changes(request: PageRequest) -> Page:
-    span, sort = _span(request), _sort(request)
+    span, (sort, reverse) = _span(request), request.sort(SORTS)
     now = (await request.app.live.system_status()).at
     since = now - SPANS[span]
     number = request.page_number()
     prices = request.opilio.prices
-    rows = await prices.changes(price_filter(request), since=since, sort=sort, page=number, size=_SIZE)
+    rows = await prices.changes(
+        price_filter(request), since=since, sort=sort, reverse=reverse, page=number, size=_SIZE
+    )
     shown = rows[:_SIZE]
     values = {
         "rows": shown,
@@ -55,7 +57,7 @@ async def price_changes(request: PageRequest) -> Page:
         "number": number,
         "span": span,
         "spans": list(SPANS),
-        "sort": sort,
+        "sort": f"{'-' if reverse else ''}{sort}",
         "counts": await prices.count(since),
         "trends": await prices.trends(list({row["id"] for row in shown}), now),
         "max_compared": MAX_COMPARED,
@@ -70,9 +72,11 @@ async def export_changes(request: PageRequest) -> Response[Any]:
     if kind is None:
         raise Invalid("format", "must be one of %(names)s", names=", ".join(FORMATS))
     kind.check()
-    span, sort = _span(request), _sort(request)
+    span, (sort, reverse) = _span(request), request.sort(SORTS)
     since = (await request.app.live.system_status()).at - SPANS[span]
-    changes = request.opilio.prices.all_changes(price_filter(request), since=since, sort=sort)
+    changes = request.opilio.prices.all_changes(
+        price_filter(request), since=since, sort=sort, reverse=reverse
+    )
     name = f'attachment; filename="price-changes-{span}.{kind.name}"'
     headers = {"content-disposition": name, "cache-control": "no-store"}
     return Stream(kind.write(changes, PRICE_COLUMNS), media_type=kind.media_type, headers=headers)
@@ -81,11 +85,6 @@ async def export_changes(request: PageRequest) -> Response[Any]:
 def _span(request: PageRequest) -> str:
     wanted = request.query("span") or ""
     return wanted if wanted in SPANS else "7d"
-
-
-def _sort(request: PageRequest) -> str:
-    wanted = request.query("sort") or ""
-    return wanted if wanted in SORTS else "size"
 
 
 @PRICES.page("/prices/compare")

@@ -1,0 +1,83 @@
+"""Lists of jobs and results in an order that people choose, and how many rows a filter has."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from opilio.adapters.postgres import Database, Row, load_queries
+from opilio.contracts.management import Job, Result
+from opilio.insights.dashboard import Choice, Figures, JobFilter, PolicyFilter
+
+_Q = load_queries("opilio.insights")
+# No index could serve every order of every filter; so many of the newest rows are sorted, and the page says so.
+SORTED_AT_MOST = 10_000
+COUNTED_AT_MOST = 1_000
+
+
+class SortedLists:
+    def __init__(self, database: Database, figures: Figures) -> None:
+        self._db = database
+        self._figures = figures
+
+    async def jobs(
+        self, chosen: JobFilter, *, sort: str, reverse: bool, page: int, size: int
+    ) -> Sequence[Job]:
+        """A page of jobs and one more, if there is one."""
+        fields = msgspec.structs.asdict(chosen)
+        fields["policy_ids"] = await self._figures.policies_like(fields.pop("q"))
+        rows = await self._fetch(_Q.sorted_jobs, sort, reverse, page, size, fields)
+        return [Job(**row) for row in rows]
+
+    async def results(
+        self, fields: dict[str, Any], *, sort: str, reverse: bool, page: int, size: int
+    ) -> Sequence[Result]:
+        """A page of results and one more, if there is one."""
+        rows = await self._fetch(_Q.sorted_results, sort, reverse, page, size, fields)
+        return [Result(**row) for row in rows]
+
+    async def _fetch(
+        self, statement: Any, sort: str, reverse: bool, page: int, size: int, fields: dict[str, Any]
+    ) -> list[Row]:
+        async with self._db.transaction() as session:
+            await session.execute(_Q.plan_for_these_values)
+            return await session.fetch(
+                statement,
+                sort=sort,
+                reverse=reverse,
+                oldest=sort == "newest" and reverse,
+                bound=SORTED_AT_MOST,
+                most=size + 1,
+                skip=(page - 1) * size,
+                **fields,
+            )
+
+    # ── totals: exact below the bound ────────────────────────────────────────────────────────────
+
+    async def count_policies(self, chosen: PolicyFilter) -> int:
+        return len(await self._figures.policy_ids(chosen, Choice(), COUNTED_AT_MOST))
+
+    async def count_jobs(self, chosen: JobFilter) -> int:
+        return len(await self._figures.job_ids(chosen, Choice(), COUNTED_AT_MOST))
+
+    async def count_results(self, fields: dict[str, Any]) -> int:
+        count: int = await self._db.value(_Q.count_results, bound=COUNTED_AT_MOST, **fields)
+        return count
+
+    async def count_hosts(self, q: str | None, cooling: bool | None) -> int:
+        count: int = await self._db.value(_Q.count_hosts, bound=COUNTED_AT_MOST, q=q, cooling=cooling)
+        return count
+
+
+def result_fields(
+    *,
+    policy_id: UUID | None,
+    like: Sequence[UUID] | None,
+    currency: str | None,
+    in_stock: bool | None,
+    **span: Any,
+) -> dict[str, Any]:
+    """The filter of a list of results as the statements name it."""
+    policy_ids = like if policy_id is None else [policy_id]
+    return {"policy_ids": policy_ids, "currency": currency, "in_stock": in_stock, **span}

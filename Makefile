@@ -25,7 +25,7 @@ $(VENV)/.installed: pyproject.toml requirements.lock
 	@touch $@
 
 # Icons are taken from the names that templates use, so a new template may need a new sprite.
-$(VENV)/.assets: assets/package-lock.json assets/build.py $(shell find src/opilio/web/templates -name '*.html') | $(VENV)/.installed
+$(VENV)/.assets: assets/package-lock.json assets/build.py $(wildcard assets/*.js) $(shell find src/opilio/web/templates -name '*.html') | $(VENV)/.installed
 	@$(BIN)/python assets/build.py
 	@touch $@
 

@@ -18,18 +18,28 @@ FILES = {
     "htmx.min.js": "htmx.org/dist/htmx.min.js",
     "hx-sse.min.js": "htmx.org/dist/ext/hx-sse.min.js",
     "tabler.min.css": "@tabler/core/dist/css/tabler.min.css",
-    "tabler.min.js": "@tabler/core/dist/js/tabler.min.js",
-    "echarts.min.js": "echarts/dist/echarts.min.js",
     "relative-time.js": "@github/relative-time-element/dist/bundle.js",
     "tinykeys.js": "tinykeys/dist/tinykeys.umd.js",
     "swagger-ui-bundle.js": "swagger-ui-dist/swagger-ui-bundle.js",
     "swagger-ui.css": "swagger-ui-dist/swagger-ui.css",
 }
+BUNDLES = ("bootstrap-parts.js", "d3-charts.js")
 LICENCES = (
     "htmx.org",
     "@tabler/core",
     "@tabler/icons",
-    "echarts",
+    "@popperjs/core",
+    "bootstrap",
+    "d3-scale",
+    "d3-shape",
+    "d3-array",
+    "d3-color",
+    "d3-format",
+    "d3-interpolate",
+    "d3-path",
+    "d3-time",
+    "d3-time-format",
+    "internmap",
     "@github/relative-time-element",
     "tinykeys",
     "swagger-ui-dist",
@@ -45,11 +55,23 @@ def main() -> None:
     TARGET.mkdir(parents=True)
     for name, source in FILES.items():
         # The maps stay behind: a browser that looked for them would find nothing.
-        content = _SOURCE_MAP.sub(b"", (MODULES / source).read_bytes())
-        (TARGET / name).write_bytes(content)
-        (TARGET / f"{name}.gz").write_bytes(gzip.compress(content, mtime=0))
+        add(name, _SOURCE_MAP.sub(b"", (MODULES / source).read_bytes()))
+    for entry in BUNDLES:
+        add(entry, bundle(entry))
     (TARGET / "icons.svg").write_text(sprite(icon_names()), encoding="utf-8")
     (TARGET / "LICENCES.txt").write_text(licences(), encoding="utf-8")
+
+
+def add(name: str, content: bytes) -> None:
+    (TARGET / name).write_bytes(content)
+    (TARGET / f"{name}.gz").write_bytes(gzip.compress(content, mtime=0))
+
+
+def bundle(entry: str) -> bytes:
+    """One file of just the parts of a library that pages use."""
+    options = ["--bundle", "--minify", "--format=iife", "--target=es2022", "--legal-comments=none"]
+    command = [*npm(), "exec", "--offline", "--", "esbuild", entry, *options]
+    return subprocess.run(command, cwd=HERE, check=True, stdout=subprocess.PIPE).stdout
 
 
 def install() -> None:

@@ -1,6 +1,7 @@
 """What the posts of a project say, in the browser: figures, filters as addresses, links that are only links."""
 
 import asyncio
+import re
 
 import pytest
 from playwright.async_api import Page, expect
@@ -28,6 +29,16 @@ async def test_from_the_list_to_the_figures(admin: Page, opilio: Opilio) -> None
     await admin.get_by_role("link", name="Older").click()
     await expect(admin.locator(".post").first).to_be_visible()
     await expect(admin.get_by_role("link", name="Newest", exact=True)).to_be_visible()
+
+    # A post is found from everywhere by its words.
+    words = ((await opilio.analytics.posts("tea", limit=1)).items[0].content_text or "")[:25]
+    await admin.goto("/")
+    await admin.keyboard.press("Control+k")
+    await admin.keyboard.type(words)
+    found = admin.locator("#palette-results a", has_text=words)
+    await expect(found.first).to_have_attribute("href", re.compile(r"^/analytics/tea\?q="))
+    await found.first.click()
+    await expect(admin.locator(".post").first).to_contain_text(words)
 
 
 async def test_a_filter_is_an_address_and_means_the_same_everywhere(admin: Page, opilio: Opilio) -> None:

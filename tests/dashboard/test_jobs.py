@@ -104,12 +104,15 @@ async def test_a_failed_job_shows_its_timeline_and_links_to_its_bot_and_host(
     await expect(admin.locator("h1")).to_have_text("bot-1")
     await expect(admin.locator("#errors")).to_contain_text("TIMEOUT")
     await expect(admin.locator("[data-chart] svg path").first).to_be_attached()
+    await expect(admin.locator("[data-chart] svg")).to_contain_text("average jobs at once")
+    await expect(admin.locator("[data-chart] .line-locked")).to_have_count(1)
     await admin.locator("#jobs tbody a").click()
     await expect(admin.locator("#cause")).to_contain_text("no answer within 30 s")
     await expect(admin.locator("#story svg")).to_have_count(2)
     await expect(admin.locator("#story")).to_contain_text("running")
     await admin.get_by_role("link", name="a.example", exact=True).click()
     await expect(admin.locator("[data-chart] svg path").first).to_be_attached()
+    await expect(admin.locator("[data-chart] svg")).to_contain_text("rate limited by the host")
     # The bar of this hour is one failed job; a click on it lists that job.
     boxes = [await path.bounding_box() for path in await admin.locator("[data-chart] path").all()]
     bar = next(box for box in boxes if box and box["height"] > 60 and box["width"] < 30)

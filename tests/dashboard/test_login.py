@@ -1,17 +1,30 @@
 """Getting in: the one-time link, the password, where one wanted to go, and how often one may guess."""
 
 import asyncio
+import re
 
 from playwright.async_api import Page, expect
 
 from opilio.runtime.bootstrap import Opilio
-from tests.dashboard.conftest import PASSWORD, add_policy, log_in
+from tests.dashboard.conftest import PASSWORD, Bot, add_policy, log_in
 
 
 async def test_the_link_leads_to_a_live_overview(admin: Page) -> None:
     await expect(admin.get_by_role("heading", name="Overview")).to_be_visible()
     await expect(admin.locator("#live-marker")).to_have_text("Live")
     await expect(admin.get_by_role("heading", name="First steps")).to_be_visible()
+
+
+async def test_first_steps_tick_themselves_off(admin: Page, opilio: Opilio, bot: Bot) -> None:
+    done = admin.locator("#first-steps .step-done")
+    await expect(done).to_have_count(0)
+    policy_id = await add_policy(opilio, "https://a.example/1")
+    await expect(done).to_have_text(re.compile("Add a URL"))
+    await opilio.operator_actions.run_now(policy_id, "test")
+    [job] = await bot.pull()
+    await expect(done).to_have_count(2)
+    await bot.submit(job, success=True, price=9, currency="EUR")
+    await expect(admin.locator("#first-steps .first-step")).to_have_count(0)
 
 
 async def test_after_the_password_one_is_where_one_wanted_to_go(page: Page, opilio: Opilio) -> None:

@@ -32,6 +32,7 @@ _Q = load_queries("opilio.insights")
 BUCKETS = ("hour", "day", "week", "month")
 ORDERS = ("time", "impact")
 S = TypeVar("S", bound=msgspec.Struct)
+_SEARCHED_POSTS = 2000
 _FINAL_CODES = sorted(FINAL_CODES)
 _ASPECT_FIGURES = ("posts", "negative", "neutral", "positive")
 
@@ -177,6 +178,10 @@ class AnalyticsInsights:
         more = rows[limit - 1] if len(rows) > limit else None
         next_cursor = _write_cursor(order, more[field], more["post_key"]) if more else None
         return Page(items=_typed(rows[:limit], Post), next_cursor=next_cursor)
+
+    async def posts_like(self, q: str, *, most: int) -> list[Row]:
+        """Posts of any project for a search from everywhere, among the newest."""
+        return await self._db.fetch(_Q.posts_like, q=q, bound=_SEARCHED_POSTS, most=most)
 
     async def comments(
         self, project_id: str, platform: str, content_id: str, *, limit: int = 100

@@ -63,6 +63,14 @@ where p.project_id = :project_id and p.at >= coalesce(:since, '-infinity'::times
   and (:before_at::timestamptz is null or (p.at, p.post_key) < (:before_at::timestamptz, :before_key::uuid))
 order by p.at desc, p.post_key desc limit :most::int;
 
+-- name: posts_like
+-- Posts of all projects that say something or are by somebody, among the newest.
+select p.project_id, p.content_text, coalesce(p.author_name, p.author_username) as author from (
+  select p.project_id, p.content_text, p.author_name, p.author_username, p.post_key from post_analytics p
+  where p.project_id is not null and p.content_text is not null order by p.post_key desc limit :bound::int) p
+where position(lower(:q::text) in lower(p.content_text || ' ' || coalesce(p.author_name, '') || ' ' || coalesce(p.author_username, ''))) > 0
+order by p.post_key desc limit :most::int;
+
 -- name: analytics_texts
 -- What some posts say.
 select i.content_id as id, p.content_text from unnest(:platforms::text[], :ids::text[]) w(platform, id)

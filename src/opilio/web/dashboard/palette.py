@@ -9,6 +9,7 @@ from opilio.web.dashboard.page import Page, PageRequest, Section
 
 PALETTE = Section()
 _MOST = 6
+_TEXT = 80
 PaletteItem = tuple[str, str, str]
 
 
@@ -94,6 +95,7 @@ async def _things(request: PageRequest, wanted: str) -> list[PaletteItem]:
         (project.brand_name or project.project_id, f"/analytics/{project.project_id}", gettext("Analytics"))
         for project in projects.items
     ]
+    found += await _posts(request, wanted)
     views = await request.opilio.views.all()
     found += [
         (view["name"], f"/{view['page']}?{view['query']}", gettext("view"))
@@ -101,6 +103,19 @@ async def _things(request: PageRequest, wanted: str) -> list[PaletteItem]:
         if wanted.lower() in view["name"].lower()
     ]
     return found
+
+
+async def _posts(request: PageRequest, wanted: str) -> list[PaletteItem]:
+    """Posts by their words or author; each opens its project's posts with the same search."""
+    rows = await request.opilio.analytics.posts_like(wanted, most=_MOST)
+    return [
+        (
+            f"{row['author'] or row['project_id']}: {row['content_text'][:_TEXT]}",
+            f"/analytics/{quote(row['project_id'])}?q={quote(wanted)}#posts",
+            request.locale.gettext("post"),
+        )
+        for row in rows
+    ]
 
 
 async def _webhooks(request: PageRequest, wanted: str) -> list[PaletteItem]:

@@ -253,7 +253,7 @@ async def deliver(url: str, folder: Path) -> None:
     """The delivery role, until no event waits."""
     with role(url, folder, "delivery"):
         async with asyncio.timeout(120):
-            while await run(url, "select count(*) from outbox where $1::boolean", True):
+            while await run(url, "select count(*) from event_waiting where $1::boolean", True):
                 await asyncio.sleep(0.2)
 
 

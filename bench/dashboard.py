@@ -66,7 +66,7 @@ insert into value_change (policy_id, job_id, field, old, new, at)
 insert into bot (bot_id, last_seen_at, capabilities) select 'bot-' || i, now(), '{{http}}' from generate_series(0, {BOTS - 1}) i;
 insert into bot_activity (bot_id, hour, pulls, pulled, done, failed) select 'bot-' || b, date_trunc('hour', now()) - h * interval '1 hour', 100, 900, 880, 20
   from generate_series(0, {BOTS - 1}) b, generate_series(0, 23) h;
-insert into event_log (seq, event_id, type, subject, occurred_at, logged_at, body)
+insert into event (seq, event_id, type, subject, occurred_at, logged_at, body)
   select i, opilio_uuid7(), 'crawl.job.completed', 'https://shop1.example/p/' || i, now(), now(), '{{}}' from generate_series(1, 100000) i;
 insert into audit_log (actor, action, subject) select 'operator:a', 'policy.run', 'x' from generate_series(1, 100000);
 """

@@ -31,7 +31,7 @@ HOSTS = 10  # of which one is dead
 BODY = b'{"specversion":"1.0","type":"crawl.job.completed","data":{"text":"' + b"x" * 500 + b'"}}'
 
 _FILL = """
-insert into outbox (type, subject, data, occurred_at)
+insert into event (type, subject, data, occurred_at)
 select 'crawl.job.completed', 'https://shop.test/' || i % 1000, jsonb_build_object('n', i, 'text', repeat('x', 500)), now()
 from generate_series(1, $1) i
 """
@@ -121,15 +121,15 @@ async def _drained(database, table: str) -> None:
 
 
 async def relay_rate(database, bus) -> float:
-    """From the outbox to the broker's confirm, event log included, as one process does it."""
+    """From the event log to the broker's confirm, as one process does it."""
     await _execute(database, _FILL, MESSAGES)
-    await _execute(database, "vacuum analyze outbox")
+    await _execute(database, "vacuum analyze event")
     began = time.perf_counter()
     tasks = [
         asyncio.create_task(Relay(database, to_broker).loop().run()),
         asyncio.create_task(Publisher(database, bus).loop().run()),
     ]
-    await _drained(database, "outbox")
+    await _drained(database, "event_waiting")
     await _drained(database, "outbound")
     rate = MESSAGES / (time.perf_counter() - began)
     await _stop(tasks)
@@ -233,7 +233,7 @@ async def main() -> None:
             relayed = await relay_rate(database, bus)
             times = sorted(await commit_to_publish(database, bus, queue))
         _row("bare aio-pika publisher with confirms, messages/s", f"{bare:,.0f}", "")
-        _row("relay: outbox to confirmed, messages/s", f"{relayed:,.0f}", "")
+        _row("relay: event to confirmed, messages/s", f"{relayed:,.0f}", "")
         _row("  of the bare publisher", f"{relayed / bare:.2f}", ">= 0.5")
         _row("commit to arrival at a consumer, median ms", f"{statistics.median(times):.1f}", "")
         _row("  p99 ms", f"{times[int(len(times) * 0.99)]:.1f}", "< 50")

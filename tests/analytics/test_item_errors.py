@@ -40,7 +40,7 @@ async def test_many_parsing_errors_raise_an_event(processor, buckets, rows, bad,
     await buckets.put("crawl-results", "tiktok/proj_xyz/brand/batch_001.json", body(*items))
     await processor.process(event())
     found = await rows(
-        "select subject, data::text from outbox where type = 'analytics.parsing_errors.exceeded'"
+        "select subject, data::text from event_log where type = 'analytics.parsing_errors.exceeded'"
     )
     assert [row["subject"] for row in found] == ["proj_xyz"] * told
     if told:

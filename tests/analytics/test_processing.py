@@ -320,7 +320,7 @@ async def test_an_alert_is_raised_once_for_each_level(processor, put, rows):
     for n in range(2):
         await put(body(post("1", text, **{key: dict(value) for key, value in loud.items()})), f"{n}.json")
         await processor.process(event(f"{BUCKET}/{n}.json", f"e{n}", batch_index=n))
-    (alert,) = await rows("select * from outbox where type = 'analytics.alert.raised'")
+    (alert,) = await rows("select * from event_log where type = 'analytics.alert.raised'")
     assert alert["subject"] == "proj_xyz"
     assert alert["data"]["risk_level"] == "critical"
     assert alert["data"]["post_id"] == "1"

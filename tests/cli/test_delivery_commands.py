@@ -69,7 +69,7 @@ async def _emit(database_url: str, *numbers: int) -> None:
     try:
         async with database.session() as session:
             await session.connection.executemany(
-                "insert into outbox (type, subject, data, occurred_at) values ('crawl.job.completed', 's', $1, now())",
+                "insert into event (type, subject, data, occurred_at) values ('crawl.job.completed', 's', $1, now())",
                 [({"n": number},) for number in numbers],
             )
         await drain(Relay(database, to_broker).run_once)

@@ -87,7 +87,7 @@ async def stalled(request, database):
 
 async def test_an_analysis_that_stalls_is_reported_once(stalled, database):
     async def told():
-        return await stalled.rows("select subject, data from outbox where type = 'project.stalled'")
+        return await stalled.rows("select subject, data from event_log where type = 'project.stalled'")
 
     [event] = await until(told)
     data = event["data"]

@@ -8,9 +8,7 @@ locks as (
   union all
   select j.job_id, j.lock_token from job j where j.lock_token is not null),
 told as (
-  select o.data ->> 'job_id' as job_id from outbox o where o.type like 'crawl.job.%'
-  union all
-  select convert_from(l.body, 'UTF8')::jsonb #>> '{data,job_id}' from event_log l where l.type like 'crawl.job.%'),
+  select l.data ->> 'job_id' as job_id from event_log l where l.type like 'crawl.job.%'),
 ends as (  -- a job that was reset after its end ends once more
   select a.job_id, 1 + (select count(*) from job_step s where s.job_id = a.job_id
     and (s.from_state = 'failed' or (s.from_state = 'expired' and s.reason = 'reset for re-execution'))) as times

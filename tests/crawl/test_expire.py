@@ -29,7 +29,7 @@ async def test_with_no_retries_left_it_is_final(farm: Farm) -> None:
     swept = await farm.opilio.lock_expiry.run_once()
     assert (swept.retried, swept.ended) == (0, 1)
     assert (await farm.opilio.insights.job(job.job_id)).status == "expired"
-    (event,) = await farm.rows("select * from outbox")
+    (event,) = await farm.rows("select * from event_log")
     assert (event["type"], event["data"]["reason"]) == ("crawl.job.failed", "expired")
     assert event["data"]["bot_id"] == "bot-1"
     (policy,) = await farm.rows("select * from crawl_policy")

@@ -4,7 +4,9 @@ The statistics of a queue are always wrong: taken when it was empty and used whe
 round. So the pages that a statement touches are counted, not the names of the indexes that it uses.
 """
 
+import re
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -26,6 +28,7 @@ from p join h on h.host_id = p.host_id"""
 GATE = "insert into gate select host_id, 'http', 100, 'infinity' from host where gated"
 SIZES = [0, 1_000, 200_000]
 BOTS = ["bot"] * 10
+STORE = Path(__file__).parents[2] / "docs/explanation/store.md"
 
 
 def literal(value: Any) -> str:
@@ -112,3 +115,12 @@ async def test_statistics_from_a_full_queue_on_an_empty_one(farm: Farm, limits: 
     await farm.opilio.hosts.set_limits("new.example", limits)
     await farm.due()
     assert len(await farm.pull()) == 3
+
+
+async def test_every_index_that_a_job_pays_for_is_listed_with_its_reader(farm: Farm) -> None:
+    rows = await farm.rows(
+        "select indexname from pg_indexes where tablename in ('job_active', 'job_archive', 'result', 'event')"
+    )
+    listed = set(re.findall(r"^\| `(\w+)` \|", STORE.read_text(encoding="utf-8"), re.MULTILINE))
+    tables = {"policy", "policy_state", "policy_due", "job_active"}  # the first table of the page
+    assert listed - tables == {row["indexname"] for row in rows}

@@ -35,7 +35,7 @@ async def test_all_in_one_transaction(farm: Farm) -> None:
     assert policy["last_success_at"] == farm.clock.at
     assert policy["failure_count"] == 0
     assert (await farm.opilio.insights.job(job.job_id)).status == "done"
-    (event,) = await farm.rows("select * from outbox")
+    (event,) = await farm.rows("select * from event_log")
     assert (event["type"], event["subject"]) == ("crawl.job.completed", job.url)
     assert event["data"]["changed"] == ["price", "currency"]
     assert await farm.walk(job.job_id) == ["pending", "locked", "done"]
@@ -50,7 +50,7 @@ async def test_a_failure_is_tried_again(farm: Farm) -> None:
     assert (shown.status, shown.priority, shown.retry_count) == ("pending", 45, 1)
     assert (shown.last_error, shown.last_error_code) == ("no route", "NETWORK_ERROR")
     assert shown.run_at == farm.clock.at + timedelta(minutes=5)
-    assert await farm.value("select count(*) from outbox") == 0
+    assert await farm.value("select count(*) from event_log") == 0
 
 
 async def test_the_last_failure_ends_the_job(farm: Farm) -> None:
@@ -64,7 +64,7 @@ async def test_the_last_failure_ends_the_job(farm: Farm) -> None:
     (policy,) = await farm.rows("select * from crawl_policy")
     assert policy["failure_count"] == 1
     assert policy["next_run_at"] == farm.clock.at + timedelta(minutes=5)
-    (event,) = await farm.rows("select * from outbox")
+    (event,) = await farm.rows("select * from event_log")
     assert (event["type"], event["data"]["reason"]) == ("crawl.job.failed", "failed")
     assert await farm.walk(job.job_id) == ["pending", "locked", "pending", "locked", "failed"]
 
@@ -172,7 +172,7 @@ async def test_the_same_again_gets_the_same_answer(farm: Farm) -> None:
     assert said(await farm.submit(job)) == said(first)
     assert said(await farm.submit(job, token=False)) == said(first)
     assert await farm.value("select count(*) from result") == 1
-    assert await farm.value("select count(*) from outbox") == 1
+    assert await farm.value("select count(*) from event_log") == 1
 
 
 async def test_the_same_failure_again_gets_the_same_answer(farm: Farm) -> None:

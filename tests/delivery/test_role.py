@@ -136,7 +136,7 @@ async def test_history_is_kept_as_long_as_wanted_and_no_longer(world):
     await world.emit(n=2)
     await world.relay_all()
     assert await left() == [1, 0, 1]
-    assert await world.rows("select 1 from event_log_other") == []
+    assert await world.rows("select 1 from event_other") == []
 
 
 def test_events_outlive_their_retries():

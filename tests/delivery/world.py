@@ -37,7 +37,7 @@ class World:
     async def emit_many(self, events) -> None:
         async with self.db.session() as session:
             await session.connection.executemany(
-                "insert into outbox (type, subject, data, occurred_at) values ($1, $2, $3, $4)",
+                "insert into event (type, subject, data, occurred_at, logged_at) values ($1, $2, $3, $4, $4)",
                 [(type_, subject, data, self.clock.at) for subject, type_, data in events],
             )
 

@@ -77,7 +77,7 @@ async def test_the_database_is_as_it_was_before(opilio, database, database_url, 
         "job_step",
         "value_change",
         "figure_minute",
-        "event_log",
+        "event",
         "bot",
     }
     assert brought | {"project", "task", "task_result", "post_analytics", "post_digest"} <= filled

@@ -16,7 +16,7 @@ from tests.soak.system import System
 
 JOBS = (Path(__file__).parents[1] / "crawl" / "audit.sql").read_text()
 EVENTS = """select event_id::text as id, convert_from(body, 'UTF8') as body from event_log where type like 'crawl.job.%'"""
-WAITING = """select (select count(*) from outbox) + (select count(*) from webhook_delivery where state = 'pending')
+WAITING = """select (select count(*) from outbox) + (select count(*) from event_waiting) + (select count(*) from webhook_delivery where state = 'pending')
   + (select count(*) from bus_message) as n"""
 PROJECTS = """select project_id from project where status <> 'DONE'"""
 FIGURES = """

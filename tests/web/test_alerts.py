@@ -25,7 +25,7 @@ async def rows(site: Site, sql: str) -> list[Any]:
 
 
 async def fired(site: Site) -> list[Any]:
-    return await rows(site, "select data from outbox where type = 'crawl.value.alert' order by seq")
+    return await rows(site, "select data from event_log where type = 'crawl.value.alert' order by seq")
 
 
 async def test_it_works(site: Site) -> None:

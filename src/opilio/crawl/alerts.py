@@ -83,7 +83,7 @@ class Alerts:
 
 
 async def check_alerts(session: Session, crawled: Sequence[CrawledPage], now: datetime) -> int:
-    """Judges every alert that looks at these pages; what fires goes into the outbox of this transaction."""
+    """Judges every alert that looks at these pages; what fires is logged in this transaction."""
     rows = await session.fetch(QUERIES.alerts_of_policies, policy_ids=[page.policy_id for page in crawled])
     if not rows:
         return 0

@@ -38,7 +38,7 @@ class DeliveryRetention:
         self._keep = keep or KeepFor()
         self._clock = clock or Clock()
         self._partitions = [
-            (Partitions(database, "event_log", "day"), self._keep.events),
+            (Partitions(database, "event", "day"), self._keep.events),
             (Partitions(database, "webhook_attempt", "day"), self._keep.attempts),
         ]
 

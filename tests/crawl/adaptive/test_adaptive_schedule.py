@@ -66,7 +66,7 @@ async def test_not_modified_is_an_unchanged_visit_without_a_result(farm: Farm) -
     row = await learnt(farm)
     assert (row["visits"], row["changes_seen"]) == (1, 0)
     assert row["rate_days"] == pytest.approx(40, rel=0.01)
-    event = await farm.value("select data from outbox order by seq desc limit 1")
+    event = await farm.value("select data from event_log order by seq desc limit 1")
     assert event["not_modified"] is True
     assert event["result_id"] == first["result_id"]
     assert await farm.value("select last_success_at from policy_state") == farm.clock.at

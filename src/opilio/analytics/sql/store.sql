@@ -216,12 +216,12 @@ with risen as (
   where (i.project, i.platform, i.content_id) = (a.project_id, a.platform, a.id) and i.alerted < a.level
   returning a.project_id, a.data
 )
-insert into outbox (type, subject, data, occurred_at)
+insert into event (type, subject, data, occurred_at)
 select :type, project_id, data, :now from risen;
 
 -- name: raise_parsing_errors
 -- An event for a batch of which too many items could not be parsed.
-insert into outbox (type, subject, data, occurred_at) values (:type, :subject, :data, :now);
+insert into event (type, subject, data, occurred_at) values (:type, :subject, :data, :now);
 
 -- name: announce_result
 -- The message that tells the collector how the batch ended, from the same transaction.

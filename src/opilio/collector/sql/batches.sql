@@ -60,7 +60,7 @@ returning s.project_id, s.analyze_total, s.analyze_done, s.analyze_errors, s.cha
 
 -- name: raise_stalled
 -- The event of a stalled project.
-insert into outbox (type, subject, data, occurred_at) values (:type, :project_id, :data, now());
+insert into event (type, subject, data, occurred_at) values (:type, :project_id, :data, now());
 
 -- name: changed_at
 select changed_at from project_state where project_id = :project_id;

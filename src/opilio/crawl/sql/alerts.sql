@@ -56,7 +56,7 @@ on conflict (alert_id, policy_id) do update
   set fired_at = excluded.fired_at, holding = excluded.holding, seen = excluded.seen;
 
 -- name: add_alert_events
--- Into the outbox, in the transaction that stored the results.
-insert into outbox (type, subject, data, occurred_at)
-select :type::text, e.subject, e.data, coalesce(:now::timestamptz, now())
+-- Into the event log, in the transaction that stored the results.
+insert into event (type, subject, data, occurred_at, logged_at)
+select :type::text, e.subject, e.data, coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now())
 from unnest(:subjects::text[], :events::jsonb[]) e(subject, data);

@@ -62,8 +62,8 @@ siblings as (  -- looked at by the scheduler
   insert into sibling_change (host_id, folder)
   select distinct g.host_id, opilio_folder(i.subject) from input i join gone g on g.job_id = i.job_id where i.siblings),
 told as (
-  insert into outbox (type, subject, data, occurred_at)
-  select i.event_type, i.subject, i.event, clock.at from input i cross join clock)
+  insert into event (type, subject, data, occurred_at, logged_at)
+  select i.event_type, i.subject, i.event, clock.at, clock.at from input i cross join clock)
 select pg_notify('opilio_outbox', '');  -- one word a batch: the relay need not poll
 
 -- name: return_jobs

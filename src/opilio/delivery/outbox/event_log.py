@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import datetime, timedelta
+from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
-from opilio.adapters.postgres import Database, Row
+from opilio.adapters.postgres import Database, Row, Statement
 from opilio.contracts.webhooks import Event
 from opilio.delivery.sql import QUERIES
 from opilio.delivery.webhooks import filters
@@ -16,8 +17,6 @@ from opilio.loop import wait_for
 from opilio.pages import Page, page_of, read_number
 
 CHANNEL = "opilio_events"
-# Relays commit concurrently, so an older event can appear after a newer one: the tail looks back this far.
-_LOOK_BACK = timedelta(seconds=5)
 _PAGE = 1000
 _PACE, _POLL = 0.1, 5.0  # seconds: least and most between two looks
 
@@ -54,39 +53,40 @@ class Events:
     async def tail(
         self, *, types: list[str] | None = None, since: datetime | None = None
     ) -> AsyncIterator[Event]:
-        """Events as they are logged, each once; from now on, or from a time on."""
+        """Events as they are handed on, each once; from now on, or those logged from a time on."""
         regex = filters.to_regex(filters.checked(types)) if types else None
         woken = asyncio.Event()
         subscription = await self._db.listen([CHANNEL], lambda _channel, _payload: woken.set())
         try:
-            start: datetime = since or await self._db.value(QUERIES.database_time)
-            newest = start
-            seen: dict[int, datetime] = {}
+            seen = await self._relayed()
+            if since:
+                async for event in self._pages(QUERIES.handed_on_since, regex, now=seen, since=since):
+                    yield event
             while True:
                 woken.clear()
-                async for row in self._logged_since(max(start, newest - _LOOK_BACK), regex):
-                    if row["seq"] not in seen:
-                        seen[row["seq"]] = row["logged_at"]
-                        newest = max(newest, row["logged_at"])
-                        yield _event(row)
-                seen = {seq: at for seq, at in seen.items() if at >= newest - _LOOK_BACK}
+                now = await self._relayed()
+                async for event in self._pages(QUERIES.relayed_between, regex, now=now, before=seen):
+                    yield event
+                seen = now
                 await asyncio.sleep(_PACE)
                 await wait_for(woken, _POLL)
         finally:
             await subscription.close()
 
-    async def _logged_since(self, since: datetime, regex: str | None) -> AsyncIterator[Row]:
-        """All events logged at or after a time, page by page."""
-        after: tuple[datetime, int] = (since, -1)
+    async def _relayed(self) -> str:
+        """The places in the log that were handed on, as PostgreSQL writes them."""
+        relayed: str = await self._db.value(QUERIES.relayed_places)
+        return relayed
+
+    async def _pages(self, statement: Statement, regex: str | None, **params: Any) -> AsyncIterator[Event]:
+        after = -1
         while True:
-            rows = await self._db.fetch(
-                QUERIES.recent_events, logged_at=after[0], seq=after[1], type_regex=regex, most=_PAGE
-            )
+            rows = await self._db.fetch(statement, after=after, type_regex=regex, most=_PAGE, **params)
             for row in rows:
-                yield row
+                yield _event(row)
             if len(rows) < _PAGE:
                 return
-            after = (rows[-1]["logged_at"], rows[-1]["seq"])
+            after = rows[-1]["seq"]
 
 
 def _event(row: Row) -> Event:

@@ -1,9 +1,11 @@
 -- name: begin_backfill
--- Events logged since a time are queued in steps, from the first of them on. The gate is locked by the caller.
+-- Events logged since a time, and those that were not handed on when the endpoint was paused, are queued in steps,
+-- from the first of them on. The gate is locked by the caller.
 update webhook_gate g
-set backfill_seq = least(g.backfill_seq,
+set backfill_seq = least(g.backfill_seq, g.paused_seq,
                          coalesce((select min(v.seq) - 1 from event_log v where v.logged_at >= :since),
-                                  (select max(v.seq) from event_log v)))
+                                  (select max(upper(r)) - 1 from relay_position p cross join lateral unnest(p.relayed) r))),
+    paused_seq = null
 where g.endpoint_id = :endpoint_id;
 
 -- name: claim_backfill
@@ -20,7 +22,7 @@ for update skip locked;
 with next as (
   select v.event_id, v.type, v.subject, v.logged_at, v.seq
   from event_log v
-  where v.seq > :backfill_seq
+  where v.seq > :backfill_seq and v.seq <@ (select relayed from relay_position)  -- the rest is the relay's
   order by v.seq
   limit :most
 ), chosen as (

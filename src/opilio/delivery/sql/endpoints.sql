@@ -102,7 +102,7 @@ limit :most;
 with chosen as (
   select v.event_id, v.type, v.subject, v.logged_at, v.seq
   from event_log v join webhook_endpoint e on e.endpoint_id = :endpoint_id
-  where e.kind = 'subscription'
+  where e.kind = 'subscription' and v.seq <@ (select relayed from relay_position)  -- the rest is sent anyway
     and (:ids::uuid[] is null or v.event_id = any(:ids::uuid[]))
     and (:ids::uuid[] is not null or v.type ~ e.event_regex)
     and (:since::timestamptz is null or (v.logged_at >= :since::timestamptz and v.occurred_at >= :since::timestamptz))

@@ -119,13 +119,15 @@ with off as (
   where e.endpoint_id = s.endpoint_id and e.status = 'active'
   returning e.endpoint_id, e.url, e.status, e.status_reason, e.status_since
 ), shut as (
-  update webhook_gate g set active = false from off where g.endpoint_id = off.endpoint_id
+  update webhook_gate g
+  set active = false, paused_seq = (select upper(r) - 1 from relay_position p cross join lateral unnest(p.relayed) r limit 1)
+  from off where g.endpoint_id = off.endpoint_id
 ), told as (
-  insert into outbox (type, subject, data, occurred_at)
+  insert into event (type, subject, data, occurred_at, logged_at)
   select 'webhook.endpoint.' || status, endpoint_id::text,
          jsonb_build_object('endpoint_id', endpoint_id, 'url', url, 'status', status, 'reason', status_reason,
                             'since', to_char(status_since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')),
-         coalesce(:now::timestamptz, now())
+         coalesce(:now::timestamptz, now()), coalesce(:now::timestamptz, now())
   from off
 )
 select pg_notify('opilio_outbox', '') from (select count(*) from off) done;

@@ -12,6 +12,6 @@ join policy p on p.policy_id = f.policy_id left join policy_state s on s.policy_
 left join lateral (
   select v.body from event_log v
   where v.subject = p.url and v.type = 'crawl.value.alert' and v.occurred_at = f.fired_at
-    and convert_from(v.body, 'UTF8')::jsonb -> 'data' ->> 'alert_id' = f.alert_id::text
+    and coalesce(v.data, convert_from(v.body, 'UTF8')::jsonb -> 'data') ->> 'alert_id' = f.alert_id::text
   order by v.seq desc limit 1) e on true
 order by f.fired_at desc;

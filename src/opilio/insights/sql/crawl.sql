@@ -194,8 +194,8 @@ select
     select x.created_at from job_active x where x.place in ('free', 'gated') order by x.job_id limit 1) j)), 0)::float8 as oldest_pending,
   (select count(*) from host h where h.cooling_until > now())::int as hosts_cooling,
   (select count(*) from bot b where b.last_seen_at > now() - interval '2 minutes')::int as bots_alive,
-  (select count(*) from (select 1 from outbox limit 100000) o)::int as outbox,
-  coalesce(extract(epoch from now() - (select o.occurred_at from outbox o order by o.seq limit 1)), 0)::float8 as outbox_age,
+  (select count(*) from (select 1 from outbox union all select 1 from event_waiting limit 100000) o)::int as outbox,
+  coalesce(extract(epoch from now() - least((select o.occurred_at from outbox o order by o.seq limit 1), oldest_event_waiting())), 0)::float8 as outbox_age,
   (select count(*) from (select 1 from webhook_delivery d where d.head limit 100000) x)::int
     + (select count(*) from (select 1 from webhook_delivery d where d.state = 'pending' and not d.head limit 100000) x)::int as webhooks,
   (select count(*) from (select 1 from dead_letter d where d.replayed_at is null limit 100000) x)::int as dead_letters,

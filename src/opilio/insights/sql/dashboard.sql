@@ -13,8 +13,8 @@ select now() as at,
   (select count(*) from bot b where b.last_seen_at > now() - interval '2 minutes')::int as bots_alive,
   (select count(*) from bot)::int as bots,
   (select count(*) from host h where h.cooling_until > now())::int as hosts_cooling,
-  (select count(*) from (select 1 from outbox limit :most::int) o)::int as outbox,
-  coalesce(extract(epoch from now() - (select o.occurred_at from outbox o order by o.seq limit 1)), 0)::float8 as oldest_outbox,
+  (select count(*) from (select 1 from outbox union all select 1 from event_waiting limit :most::int) o)::int as outbox,
+  coalesce(extract(epoch from now() - least((select o.occurred_at from outbox o order by o.seq limit 1), oldest_event_waiting())), 0)::float8 as oldest_outbox,
   (select count(*) from (select 1 from webhook_delivery where head limit :most::int) x)::int
     + (select count(*) from (select 1 from webhook_delivery where state = 'pending' and not head limit :most::int) x)::int as webhooks,
   (select count(*) from (select 1 from dead_letter where replayed_at is null limit :most::int) x)::int as dead_letters,
@@ -177,7 +177,7 @@ delete from saved_view where view_id = :view_id::uuid;
 -- How many webhooks of an endpoint would be sent again: logged events that it subscribes to, or its direct deliveries.
 select (select count(*) from (
     select 1 from event_log v join webhook_endpoint e on e.endpoint_id = :endpoint_id::uuid
-    where e.kind = 'subscription' and v.type ~ e.event_regex
+    where e.kind = 'subscription' and v.type ~ e.event_regex and v.seq <@ (select relayed from relay_position)
       and v.logged_at >= :since::timestamptz and v.occurred_at >= :since::timestamptz limit :most::int) x)::int
   + (select count(*) from (
     select distinct d.webhook_id from webhook_delivery d

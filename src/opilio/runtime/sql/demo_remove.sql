@@ -86,7 +86,7 @@ delete from bot where bot_id = :bot;
 
 -- name: delete_events
 -- Events of its pages and its project.
-delete from event_log where subject = any(:urls::text[]) or subject = :project;
+delete from event where subject = any(:urls::text[]) or subject = :project;
 
 -- name: delete_outbox
 -- Events that are not logged yet.

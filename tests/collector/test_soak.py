@@ -37,18 +37,29 @@ CRAWLERS = (
 
 
 class Process:
-    """A process of Opilio that may be killed and started again."""
+    """A process of Opilio, started again whenever it ends, as systemd would; its log is kept beside the test."""
 
-    def __init__(self, environment: dict[str, str], *words: str) -> None:
+    def __init__(self, environment: dict[str, str], folder: Path, *words: str) -> None:
         self._environment = environment
+        self._log = folder / f"{'-'.join(words[:2])}.log"
         self._words = words
         self._process: asyncio.subprocess.Process | None = None
+        self._keeper = asyncio.create_task(self._keep())
 
-    async def start(self) -> None:
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "opilio", *self._words, env=self._environment,
-            stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
-        )  # fmt: skip
+    async def _keep(self) -> None:
+        with self._log.open("ab") as log:
+            while True:
+                self._process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-m",
+                    "opilio",
+                    *self._words,
+                    env=self._environment,
+                    stdout=log,
+                    stderr=log,
+                )
+                await self._process.wait()
+                await asyncio.sleep(0.2)
 
     def signal(self, number: int) -> None:
         if self._process is not None and self._process.returncode is None:
@@ -58,6 +69,11 @@ class Process:
         self.signal(signal.SIGKILL)
         if self._process is not None:
             await self._process.wait()
+
+    async def stop(self) -> None:
+        self._keeper.cancel()
+        await asyncio.gather(self._keeper, return_exceptions=True)
+        await self.kill()
 
 
 async def killed_and_started(server: EmbeddedPostgres, folder: Path) -> None:
@@ -82,7 +98,7 @@ async def test_every_project_ends_done_with_the_figures_of_the_tables(
     own_rabbitmq,
     redis_url,
     s3,
-    monkeypatch,
+    tmp_path,
 ):
     chance = random.Random(12)
     server = EmbeddedPostgres(server_dir / "pg")
@@ -101,15 +117,14 @@ async def test_every_project_ends_done_with_the_figures_of_the_tables(
     }
     redis = Redis.from_url(redis_url)
     await redis.flushall()
-    roles = Process(environment, "run", "collector", "delivery")
-    analytics = Process(environment, "run", "analytics")
-    crawlers = Process(environment, *CRAWLERS)
+    roles = Process(environment, tmp_path, "run", "collector", "delivery")
+    analytics = Process(environment, tmp_path, "run", "analytics")
+    crawlers = Process(environment, tmp_path, *CRAWLERS)
     database = await Database.connect(url)
     projects = open_projects(database, Config(), redis_url)
     names = [f"soak{number}" for number in range(PROJECTS)]
     try:
         async with Receiver() as app:
-            await asyncio.gather(roles.start(), analytics.start(), crawlers.start())
             for name in names:
                 project = ProjectInput(
                     project_id=name,
@@ -118,10 +133,6 @@ async def test_every_project_ends_done_with_the_figures_of_the_tables(
                     webhook_url=app.url(),
                 )
                 await projects.create(project, by="test")
-
-            async def crash_crawlers() -> None:
-                await crawlers.kill()
-                await crawlers.start()
 
             async def pause_analytics() -> None:
                 analytics.signal(signal.SIGSTOP)
@@ -135,8 +146,8 @@ async def test_every_project_ends_done_with_the_figures_of_the_tables(
             async def kill_postgres() -> None:
                 await killed_and_started(server, server_dir / "pg")
 
-            faults = [crash_crawlers, redis.flushall, pause_analytics, restart_broker, crash_crawlers,
-                      kill_postgres, redis.flushall, crash_crawlers]  # fmt: skip
+            faults = [crawlers.kill, redis.flushall, pause_analytics, restart_broker, crawlers.kill,
+                      kill_postgres, redis.flushall, crawlers.kill]  # fmt: skip
             for fault in faults:
                 await asyncio.sleep(chance.uniform(1, 3))  # so that each finds the projects at another point
                 await fault()
@@ -162,7 +173,7 @@ async def test_every_project_ends_done_with_the_figures_of_the_tables(
         await assert_figures(database, projects, names)
         assert await projects.reconcile() == []
     finally:
-        await asyncio.gather(*(process.kill() for process in (roles, analytics, crawlers)))
+        await asyncio.gather(*(process.stop() for process in (roles, analytics, crawlers)))
         await projects.close()
         await redis.aclose()
         await database.close()

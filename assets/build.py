@@ -70,8 +70,9 @@ def add(name: str, content: bytes) -> None:
 def bundle(entry: str) -> bytes:
     """One file of just the parts of a library that pages use."""
     options = ["--bundle", "--minify", "--format=iife", "--target=es2022", "--legal-comments=none"]
-    command = [*npm(), "exec", "--offline", "--", "esbuild", entry, *options]
-    return subprocess.run(command, cwd=HERE, check=True, stdout=subprocess.PIPE).stdout
+    # The program itself, not its starter: that one needs a `node` on the path.
+    (esbuild,) = MODULES.glob("@esbuild/*/bin/esbuild")
+    return subprocess.run([esbuild, entry, *options], cwd=HERE, check=True, stdout=subprocess.PIPE).stdout
 
 
 def install() -> None:

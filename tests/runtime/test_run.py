@@ -3,10 +3,13 @@
 import asyncio
 import signal
 
+import asyncpg
 import psutil
 import pytest
 
 from opilio.adapters.postgres import Statement, migrate
+from opilio.errors import Unavailable
+from opilio.runtime.run_roles import _together
 from tests.runtime.conftest import free_port, gone, http, wait_until
 
 
@@ -132,3 +135,11 @@ def test_refusals_are_one_line(tree, env, words, more, said):
 def test_a_role_that_is_none(tree, env):
     process = tree("run", "everything", **env)
     assert process.process.wait(60) == 2
+
+
+async def test_a_server_that_is_lost_at_the_start_is_named():
+    async def prepare(_opilio, _stop):
+        raise asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation")
+
+    with pytest.raises(Unavailable, match=r"connection was closed.*Start this process again"):
+        await _together([prepare], None, asyncio.Event())

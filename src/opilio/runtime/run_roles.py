@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 import structlog
 
 from opilio import metrics, tracing
+from opilio.adapters.postgres.unavailable import does_not_answer
+from opilio.errors import Unavailable
 from opilio.runtime import metrics_page
 from opilio.runtime.bootstrap import Opilio, open_opilio
 from opilio.runtime.processes import holder_of_port, stop_on_signals
@@ -49,6 +51,15 @@ async def _together(works: Sequence[Serve], opilio: Opilio, stop: asyncio.Event)
 
     done = await asyncio.gather(*(until_stopped(work) for work in works), return_exceptions=True)
     for failure in done:
+        if (
+            isinstance(failure, Exception)
+            and does_not_answer(failure)
+            and not isinstance(failure, Unavailable)
+        ):
+            raise Unavailable(
+                f"A server stopped answering while the roles were starting: {type(failure).__name__}: {failure}. "
+                "Start this process again; a supervisor does so by itself."
+            ) from failure
         if isinstance(failure, BaseException):
             raise failure
 

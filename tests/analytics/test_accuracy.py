@@ -6,6 +6,7 @@ from opilio.analytics.gold import languages, posts, sentiments
 from opilio.analytics.pipeline import Pipeline
 from opilio.analytics.training.corpus import Generator, written
 from opilio.analytics.words.diacritics import strip
+from opilio.crawler.simulator.phrases import POSTS
 
 pipeline = Pipeline.default()
 # Measured with these weights, less a margin of about two points (bench/accuracy.py prints the figures).
@@ -81,3 +82,11 @@ def test_vietnamese_and_english_are_identified_by_the_text(bare):
 def test_nothing_of_the_gold_sets_is_trained_on():
     trained = {strip(example.text).lower() for example in [*written(), *Generator(11).sentiments(6000)]}
     assert not trained & {strip(text).lower() for _, text in sentiments()}
+
+
+@pytest.mark.parametrize("keyword", ["iphone", "trà đào", "VinFast"])
+@pytest.mark.parametrize(("mood", "expected"), [("good", "positive"), ("bad", "negative")])
+def test_praise_and_blame_of_the_demo_are_read_as_they_are_meant(mood, expected, keyword):
+    texts = [text.format(k=keyword) for language in POSTS.values() for text in language[mood]]
+    found = dict(zip(texts, map(label, answers(texts, bare=False)), strict=True))
+    assert found == dict.fromkeys(texts, expected)

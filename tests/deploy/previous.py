@@ -4,7 +4,7 @@ import io
 import re
 import shutil
 import subprocess
-import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -53,8 +53,8 @@ def unpack_previous(folder: Path) -> Path:
         pytest.skip(f"no history of the code of the revision before (shallow clone or no clone): {error}")
     if commit is None:
         pytest.skip(f"no commit in this history whose newest revision is {migrate.revisions()[-2]}")
-    with tarfile.open(fileobj=io.BytesIO(git("archive", commit, "src"))) as archive:
-        archive.extractall(folder, filter="data")
+    with zipfile.ZipFile(io.BytesIO(git("archive", "--format=zip", commit, "src"))) as archive:
+        archive.extractall(folder)
     if not (folder / VENDOR).exists():  # built, never committed
         (folder / VENDOR).symlink_to(ROOT / VENDOR)
     return folder / "src"

@@ -52,13 +52,15 @@ async def open_opilio_for_cli() -> "AsyncIterator[Opilio]":
 
 def _prepared(wanted: "Settings") -> "Settings":
     """Logs to stderr, for stdout is the answer; says when a command starts the embedded database."""
-    from opilio.runtime.instance_file import find_instance
+    from opilio.runtime.instance_file import demo_allowances, find_instance, has_demo
     from opilio.runtime.logging import configure_logging
 
     quiet = {} if "log_level" in wanted.model_fields_set else {"log_level": "warning"}
     configure_logging(wanted.model_copy(update=quiet))
     if wanted.embedded and find_instance(wanted.data_dir) is None:
         note(f"OPILIO_DATABASE_URL is not set: using the embedded database in {wanted.data_dir}")
+    if wanted.embedded and has_demo(wanted):  # as `opilio up` does for its processes
+        return wanted.model_copy(update=demo_allowances(wanted))
     return wanted
 
 

@@ -16,6 +16,7 @@ _NAME = "opilio.json"
 
 # Marks a data directory that has the demo in it.
 DEMO_NOTE = "demo.json"
+_LOOPBACK = "127.0.0.0/8,::1/128"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,16 @@ def demo_address(data_dir: Path) -> str | None:
     except (OSError, ValueError, KeyError):
         return None
     return str(address)
+
+
+def has_demo(settings: Settings) -> bool:
+    return (settings.data_dir / DEMO_NOTE).exists()
+
+
+def demo_allowances(settings: Settings) -> dict[str, str]:
+    """Settings that let a newcomer add the demo's pages and local webhook receivers; what the operator set is kept."""
+    names = ("crawl_allow_private", "webhook_allow_private")
+    return {name: _LOOPBACK for name in names if name not in settings.model_fields_set}
 
 
 def url_of(settings: Settings) -> str:

@@ -14,7 +14,7 @@ import structlog
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.errors import Refused, Unavailable
-from opilio.runtime.instance_file import DEMO_NOTE, instance_file_written, url_of
+from opilio.runtime.instance_file import demo_allowances, has_demo, instance_file_written, url_of
 from opilio.runtime.metrics_dir import share_counters
 from opilio.runtime.processes import hold_directory, require_free_port, stop_on_signals
 from opilio.runtime.roles import available
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from opilio.access.credentials import Credentials
 
 FIRST_BOT = "first-bot"
-_LOOPBACK = "127.0.0.0/8,::1/128"
 _log = structlog.get_logger(__name__)
 _POSTGRES_POLL_SECONDS = 1.0
 _READY_POLL_SECONDS = 0.05
@@ -84,16 +83,11 @@ async def _serve(
 
 
 def _demo_environment(settings: Settings) -> dict[str, str]:
-    """Settings that let a newcomer add the demo's pages and local webhook receivers, where a demo runs or will run.
-
-    Values that the operator set are kept.
-    """
+    """What the processes of a demo may reach, where a demo runs or will run."""
     begins = not (settings.data_dir / "postgres").exists() and settings.database_url is None
-    if not begins and not (settings.data_dir / DEMO_NOTE).exists():
+    if not begins and not has_demo(settings):
         return {}
-    names = ("crawl_allow_private", "webhook_allow_private")
-    free = [name for name in names if name not in settings.model_fields_set]
-    return {f"OPILIO_{name.upper()}": _LOOPBACK for name in free}
+    return {f"OPILIO_{name.upper()}": value for name, value in demo_allowances(settings).items()}
 
 
 @asynccontextmanager
@@ -114,7 +108,7 @@ async def _demo(settings: Settings, database: Database, supervisor: Supervisor) 
 
 
 async def _stop_removed(settings: Settings, supervisor: Supervisor, names: list[str]) -> None:
-    while (settings.data_dir / DEMO_NOTE).exists():  # noqa: ASYNC110 - another process removes it
+    while has_demo(settings):  # noqa: ASYNC110 - another process removes it
         await asyncio.sleep(_DEMO_POLL_SECONDS)
     await supervisor.stop(names)
 

@@ -22,7 +22,7 @@ from opilio.contracts.envelope import STATUS_OF
 from opilio.errors import Invalid, Refused
 from opilio.insights.dashboard import Watched
 from opilio.runtime.bootstrap import Opilio
-from opilio.runtime.instance_file import DEMO_NOTE
+from opilio.runtime.instance_file import has_demo
 from opilio.web.codec import AnyRequest, refuse
 from opilio.web.dashboard.forms import Form, clean, is_local, read_form, uuid_of, with_query
 from opilio.web.dashboard.i18n import Locale, choose_language
@@ -133,7 +133,7 @@ class PageRequest:
     @property
     def is_demo(self) -> bool:
         """Whether this data directory has the demo's made-up history in it."""
-        return (self.opilio.settings.data_dir / DEMO_NOTE).exists()
+        return has_demo(self.opilio.settings)
 
     def shown_once(self) -> dict[str, Any]:
         """What the action before this page wants shown, and nothing else does: a new token, the result of a test."""

@@ -12,8 +12,8 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 MOST_AGAIN = 5
-# Twice the cores: most of a test's time is waiting for servers to start, end or notice something.
-WORKERS = 2 * max(os.cpu_count() or 1, 2)
+# One more than cores: many tests wait for servers to start, end or notice something.
+WORKERS = max(os.cpu_count() or 1, 2) + 1
 
 
 def failures(report: Path) -> dict[str, str]:

@@ -15,7 +15,9 @@ async def column(page: Page, number: int) -> list[str]:
 
 
 async def press(page: Page, heading: str) -> None:
+    before = page.url
     await page.locator("thead").get_by_role("link", name=heading).click()
+    await page.wait_for_url(lambda url: url != before)
 
 
 async def three_products(opilio: Opilio, bot: Bot) -> list[Any]:

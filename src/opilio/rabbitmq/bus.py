@@ -29,7 +29,9 @@ log = structlog.get_logger(__name__)
 CONNECTION_FAULTS = (AMQPError, ConnectionError, OSError, TimeoutError, RuntimeError)
 _PATIENCE = 10.0  # seconds for a connection or a confirm
 _WINDOW = 1000  # publications in progress at once
-_MOVED_AT_ONCE = 100
+# The broker queues more than 32 acknowledgements at once, and forgets those in the queue when the channel closes: the
+# messages would be moved twice.
+_MOVED_AT_ONCE = 30
 _Target: TypeAlias = Callable[[AbstractIncomingMessage], Outgoing | None]
 _Until: TypeAlias = Callable[[], bool]
 

@@ -182,8 +182,8 @@ async def verdict_of(message: Message, handler: Handler, delivery_limit: int | N
 
 
 def _trace(message: Message, began: int, error: str) -> None:
-    trace = str(message.headers.get("x-trace-id") or "")
     if tracing.on():
+        trace = str(message.headers.get("x-trace-id") or "")
         tracing.record(f"receive {message.queue}", trace, began, parent=tracing.ROOT, error=error)
 
 

@@ -115,6 +115,7 @@ async def test_a_sorted_list_has_pages_without_gaps_and_says_where_it_ends(
         if not await following.count():
             break
         await following.click()
+        await admin.wait_for_load_state("domcontentloaded")
     assert len(seen) == len(set(seen)) == 120
     await expect(admin.locator("#total")).to_have_text("120 jobs")
 

@@ -7,7 +7,8 @@ from uuid import uuid4
 import asyncpg
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
@@ -42,23 +43,30 @@ async def live(server_url, tmp_path_factory) -> Iterator[tuple[str, dict[str, st
     await asyncio.to_thread(server.stop)
 
 
-schema = schemathesis.openapi.from_dict(document())
+OPERATIONS = [found.ok() for found in schemathesis.openapi.from_dict(document()).get_all_operations()]
 
 
-@schema.parametrize()
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
-def test_every_endpoint_keeps_its_word(case, live) -> None:
-    token = live[1]["bot" if case.path.startswith("/api/crawl") else "key"]
-    case.call_and_validate(
-        base_url=live[0],
-        headers={"Authorization": f"Bearer {token}"},
-        checks=[
-            not_a_server_error,
-            status_code_conformance,
-            content_type_conformance,
-            response_schema_conformance,
-        ],
-    )
+# Not `schema.parametrize`: all its tests have one name, and pytest-xdist runs one test of a name.
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
+def test_every_endpoint_keeps_its_word(operation, mode, live) -> None:
+    token = live[1]["bot" if operation.path.startswith("/api/crawl") else "key"]
+
+    @given(case=operation.as_strategy(generation_mode=mode))
+    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+    def keeps_its_word(case) -> None:
+        case.call_and_validate(
+            base_url=live[0],
+            headers={"Authorization": f"Bearer {token}"},
+            checks=[
+                not_a_server_error,
+                status_code_conformance,
+                content_type_conformance,
+                response_schema_conformance,
+            ],
+        )
+
+    keeps_its_word()
 
 
 async def test_the_document_is_served(site) -> None:

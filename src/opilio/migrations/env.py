@@ -13,12 +13,10 @@ from opilio.adapters.postgres.migrate import compatibility_note
 
 
 def note_compatibility(ctx: Any, step: Any, heads: Any, run_args: Any) -> None:
-    """Notes, in the transaction of the revision, whether processes of the revision before may go on beside it."""
+    """Notes, in the transaction of an upgrade, that processes of the revision before may go on beside it."""
     del heads, run_args  # Alembic passes all four by name
     revision = step.up_revision
-    keeps_previous = (
-        step.is_upgrade and revision.down_revision and not getattr(revision.module, "BREAKS_PREVIOUS", False)
-    )
+    keeps_previous = step.is_upgrade and revision.down_revision
     note = f"'{compatibility_note(revision.revision, revision.down_revision)}'" if keeps_previous else "null"
     ctx.connection.execute(text(f"comment on table alembic_version is {note}"))
 

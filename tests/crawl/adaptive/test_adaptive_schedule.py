@@ -2,7 +2,9 @@
 
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
+import msgspec
 import pytest
 
 from opilio.contracts.policies import PolicyPatch
@@ -133,6 +135,21 @@ async def test_a_repeated_submit_teaches_once(farm: Farm) -> None:
     first = said(await farm.submit(job, price=3))
     assert said(await farm.submit(job, price=3)) == first
     assert (await learnt(farm))["visits"] == 1
+
+
+async def test_a_refused_submission_of_the_same_job_changes_nothing_of_the_accepted_one(farm: Farm) -> None:
+    """Both are in one batch, as the server coalesces them."""
+    await adaptive(farm)
+    await visit(farm, price=10)
+    farm.later(days=2)
+    await farm.due()
+    (job,) = await farm.pull()
+    accepted = farm.sent(job, price=11)
+    refused = farm.sent(msgspec.structs.replace(job, lock_token=uuid4()), price=99)
+    replies = await farm.opilio.submitter.submit([accepted, refused])
+    assert [reply.refusal is None for reply in replies] == [True, False]
+    changes = await farm.rows("select new from value_change where field = 'price' and old is not null")
+    assert [change["new"] for change in changes] == [11]
 
 
 async def test_bounds_win_over_the_optimum(farm: Farm) -> None:

@@ -25,7 +25,7 @@ from opilio.contracts.analytics import (
 from opilio.contracts.projects import RetriedErrors
 from opilio.insights.analytics import PostFilter
 from opilio.insights.export import CSV, FORMATS, PARQUET
-from opilio.pages import Page
+from opilio.web.api.shared import whole
 from opilio.web.routes import Call, Handler, Registry
 
 ANALYTICS = Registry()
@@ -93,11 +93,6 @@ def _get(path: str, summary: str, **about: Any) -> Callable[[Handler], Handler]:
     return ANALYTICS.add("GET", f"{_PATH}/{path}", "read", summary, tag="analytics", **about)
 
 
-def _whole(items: list[Any]) -> Page[Any]:
-    """A list that has no further pages."""
-    return Page(items=items, next_cursor=None)
-
-
 @_get("summary", "The figures of a project", query=PostsQuery, answer=AnalyticsSummary)
 async def analytics_summary(call: Call) -> Any:
     return await call.opilio.analytics.summary(call.text("project_id"), call.query.wanted)
@@ -115,31 +110,31 @@ async def analytics_posts(call: Call) -> Any:
 async def analytics_comments(call: Call) -> Any:
     q: CommentQuery = call.query
     found = await call.opilio.analytics.comments(call.text("project_id"), q.platform, q.id, limit=q.limit)
-    return _whole(found)
+    return whole(found)
 
 
 @_get("trends", "Volume and sentiment over time", query=TrendQuery, answer=list[TrendPoint])
 async def analytics_trends(call: Call) -> Any:
     q: TrendQuery = call.query
-    return _whole(await call.opilio.analytics.trends(call.text("project_id"), q.wanted, bucket=q.bucket))
+    return whole(await call.opilio.analytics.trends(call.text("project_id"), q.wanted, bucket=q.bucket))
 
 
 @_get("keywords", "The most frequent keywords", query=KeywordQuery, answer=list[KeywordFigures])
 async def analytics_keywords(call: Call) -> Any:
     q: KeywordQuery = call.query
-    return _whole(await call.opilio.analytics.keywords(call.text("project_id"), q.wanted, limit=q.limit))
+    return whole(await call.opilio.analytics.keywords(call.text("project_id"), q.wanted, limit=q.limit))
 
 
 @_get("share-of-voice", "Brand against competitors, keyword by keyword", query=PostsQuery, answer=list[Voice])
 async def analytics_share_of_voice(call: Call) -> Any:
-    return _whole(await call.opilio.analytics.share_of_voice(call.text("project_id"), call.query.wanted))
+    return whole(await call.opilio.analytics.share_of_voice(call.text("project_id"), call.query.wanted))
 
 
 @_get("errors", "Errors by category and code", query=ErrorQuery, answer=list[ErrorFigures])
 async def analytics_errors(call: Call) -> Any:
     q: ErrorQuery = call.query
     found = await call.opilio.analytics.errors(call.text("project_id"), q.wanted, retryable=q.retryable)
-    return _whole(found)
+    return whole(found)
 
 
 @ANALYTICS.add(

@@ -22,7 +22,7 @@ from opilio.crawl.import_policies import (
 from opilio.errors import Invalid, NotFound, Refused
 from opilio.insights.crawl import CrawlInsights
 from opilio.insights.recrawl import LearntSchedule, Pool
-from opilio.web.api.shared import LONGEST_TEXT, ListQuery, host_name
+from opilio.web.api.shared import LONGEST_TEXT, ListQuery, host_name, whole
 from opilio.web.routes import Call, Registry
 
 POLICIES = Registry()
@@ -246,7 +246,7 @@ async def policy_recrawl(call: Call) -> Any:
     tag="policies",
 )
 async def recrawl_pools(call: Call) -> Any:
-    return await call.opilio.recrawl.pools()
+    return whole(await call.opilio.recrawl.pools())
 
 
 @POLICIES.add(

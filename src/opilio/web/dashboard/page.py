@@ -48,10 +48,8 @@ class PageRequest:
     operator: Operator
     locale: Locale
     form: Form = field(default_factory=dict)
-    sorted_by: tuple[str, bool] = (
-        "",
-        False,
-    )  # for the headings of a table: the column, and whether it is reversed
+    # For the headings of a table: the column, and whether it is reversed.
+    sorted_by: tuple[str, bool] = ("", False)
 
     @property
     def app(self) -> Any:

@@ -12,12 +12,11 @@ from datetime import timedelta
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 from uuid import uuid4
 
-import structlog
-
 from opilio import tracing
 from opilio.errors import OpilioError
+from opilio.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 Headers: TypeAlias = Mapping[str, Any]
 CONTENT_TYPE = "application/json"

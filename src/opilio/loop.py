@@ -6,16 +6,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol, TypeAlias
 
-import structlog
-
 from opilio import metrics
 from opilio.backoff import doubling
+from opilio.logs import get_logger
 
 Counts: TypeAlias = Mapping[str, int]
 Work: TypeAlias = Callable[[], Awaitable[Counts]]
 NextDue: TypeAlias = Callable[[], Awaitable[float | None]]
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=0.2), timedelta(seconds=30)
 _SHORTEST_WAIT = 0.01
 _LOG_FIELDS = frozenset({"event", "loop", "seconds"})

@@ -11,13 +11,13 @@ from contextvars import ContextVar
 from typing import Any
 from uuid import UUID
 
-import structlog
+from opilio.logs import get_logger
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 ROOT = "root"  # the key of the span that begins the trace of a project
 END = "end"  # the key of the submit that ended a job
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _provider: Any = None
 _tracer: Any = None
 _next_ids: ContextVar[tuple[int, int]] = ContextVar("next_ids")

@@ -5,19 +5,18 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-import structlog
-
 from opilio import audit
 from opilio.access.identity import SCOPE_OF_ROLE, Operator
 from opilio.access.passwords import Passwords
 from opilio.access.secrets import LINK, SESSION, digest, new_secret
 from opilio.adapters.postgres import Database, Row, Session, load_queries
 from opilio.errors import Invalid, NotFound, Refused
+from opilio.logs import get_logger
 
 _SQL = load_queries("opilio.access")
 _LINK_LIFE = timedelta(minutes=30)
 _SESSION_LIFE = timedelta(days=14)
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Operators:

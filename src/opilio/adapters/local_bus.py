@@ -11,7 +11,6 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import msgspec
-import structlog
 
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.adapters.sql import QUERIES
@@ -35,9 +34,10 @@ from opilio.bus import (
     verdict_of,
 )
 from opilio.contracts.topology import Queue, Topology
+from opilio.logs import get_logger
 from opilio.loop import wait_for
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 _CHANNEL = "opilio_bus"
 
 

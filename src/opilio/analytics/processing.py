@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 
 import asyncpg
 import obstore.exceptions
-import structlog
 
 from opilio.adapters.buckets import Buckets, Forbidden, Missing
 from opilio.adapters.postgres.unavailable import DOES_NOT_ANSWER
@@ -20,8 +19,9 @@ from opilio.analytics.body import TooLarge, read_body, split_items
 from opilio.analytics.message import Inbound, Unreadable, read_message
 from opilio.analytics.store import BatchStore
 from opilio.backoff import doubling
+from opilio.logs import get_logger, structlog
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 _UNAVAILABLE = (*DOES_NOT_ANSWER, asyncpg.TransactionRollbackError, obstore.exceptions.BaseError)
 # A crashing worker process also fails batches that run beside it, so a batch gets more tries.
 _MOST_CRASHES = 10

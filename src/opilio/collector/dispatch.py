@@ -6,7 +6,6 @@ from typing import Any
 from uuid import uuid4
 
 import msgspec
-import structlog
 
 from opilio import audit, tracing
 from opilio.adapters.postgres import Database, Session
@@ -24,8 +23,9 @@ from opilio.contracts.collector import CrawlRequest, CrawlTask
 from opilio.contracts.projects import ProjectCreated, ProjectInput, RetriedErrors
 from opilio.errors import Conflict, Refused
 from opilio.ids import uuid7
+from opilio.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 _encode = msgspec.json.Encoder().encode
 
 

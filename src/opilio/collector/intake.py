@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-import structlog
-
 from opilio.adapters.postgres import Database
 from opilio.bus import Ack, DeadLetter, Message, Retry, Verdict, after_exception
 from opilio.coalesce import Coalescer
@@ -21,8 +19,9 @@ from opilio.collector.result import Analysis, Result
 from opilio.collector.state.protocol import StateStore
 from opilio.collector.task import Decision
 from opilio.collector.unavailable import RETRY_AFTER, UNAVAILABLE
+from opilio.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 _BATCH_BYTES = 16 << 20  # of bodies that are decoded together
 
 

@@ -4,7 +4,6 @@ from datetime import datetime
 from typing import Protocol
 
 import msgspec
-import structlog
 
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.collector import completion
@@ -12,8 +11,9 @@ from opilio.collector.sql import queries as sql
 from opilio.collector.state.postgres import versioned
 from opilio.collector.state.protocol import VersionedState
 from opilio.errors import Refused
+from opilio.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 _encode = msgspec.json.Encoder().encode
 
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import msgspec
-import structlog
 
 from opilio.adapters.postgres import Row, Session
 from opilio.bus import Outgoing
@@ -14,8 +13,9 @@ from opilio.collector.sql import queries as sql
 from opilio.collector.state.postgres import versioned
 from opilio.collector.state.protocol import VersionedState
 from opilio.contracts.collector import CrawlTask
+from opilio.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 CHANNEL = "opilio_tasks"
 _POSTPONED_SECONDS = 30.0
 _encode = msgspec.json.Encoder().encode

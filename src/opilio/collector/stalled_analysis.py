@@ -3,8 +3,6 @@
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
-import structlog
-
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.collector import metrics
 from opilio.collector.batches import Batch, fill_shortfall
@@ -17,8 +15,9 @@ from opilio.contracts.events import PROJECT_STALLED, ProjectStalled
 from opilio.contracts.projects import MissingAnalysis
 from opilio.contracts.topology import RESULTS_QUEUE
 from opilio.errors import Conflict, NotFound
+from opilio.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 _LISTED = 100
 
 

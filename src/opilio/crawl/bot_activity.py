@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import asyncpg
-import structlog
 
 from opilio.adapters.postgres import Database
 from opilio.crawl.sql import QUERIES
+from opilio.logs import get_logger
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, TypeVar
 
 import asyncpg
-import structlog
 
 from opilio import metrics, tracing
 from opilio.adapters.postgres import Database
@@ -23,6 +22,7 @@ from opilio.crawl.submission import Submission
 from opilio.crawl.submit import Submitter
 from opilio.errors import Invalid, Refused
 from opilio.lock_rules import Claim
+from opilio.logs import get_logger
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ _WRITE_ACTIVITY_EVERY = 2.0
 _MOST_PULL_GROUPS = 1000
 _MOST_WAITING, _MOST_WAITING_PULLS = 5_000, 100_000
 _RETRY_AFTER = 1
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 def _may_be_one_item(error: Exception) -> bool:

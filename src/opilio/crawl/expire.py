@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-import structlog
-
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.adapters.postgres.unavailable import does_not_answer
 from opilio.clock import Clock
@@ -17,8 +15,9 @@ from opilio.crawl.job import State
 from opilio.crawl.lock_end import FinishedJob, LockEnds, failed_event, retry_facts
 from opilio.crawl.retry import Jitter
 from opilio.crawl.sql import QUERIES
+from opilio.logs import get_logger
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _POSTPONE_SECONDS = 300.0
 
 

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 from uuid import UUID
 
 import msgspec
-import structlog
 
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.clock import Clock
@@ -36,8 +35,9 @@ from opilio.crawl.submission import Submission
 from opilio.errors import Refused
 from opilio.ids import uuid7
 from opilio.lock_rules import Accepted, Late, Repeated
+from opilio.logs import get_logger
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _UPLOADS = 8
 _RETRY_AFTER = 5
 _encode = msgspec.json.Encoder(decimal_format="number").encode

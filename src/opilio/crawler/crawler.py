@@ -11,7 +11,6 @@ from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
 import obstore
-import structlog
 import zstandard
 from obstore.exceptions import BaseError
 from obstore.store import ObjectStore
@@ -21,9 +20,10 @@ from opilio.contracts.collector import DATA_COLLECTED, CollectedBatch, CrawlerRe
 from opilio.contracts.topology import LIFECYCLE, RESULTS, task_queue
 from opilio.crawler.search import CrawlFailed, Search, Yielded
 from opilio.crawler.task_output import TaskOutput
+from opilio.logs import get_logger
 from opilio.project_id import extract_project_id
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 BATCH_SIZES: Mapping[str, int] = {"tiktok": 50, "youtube": 20}
 _USUAL_BATCH = 50
 _REMEMBERED = 64  # few, because results contain their items

@@ -4,13 +4,13 @@ import asyncio
 from datetime import datetime, timedelta
 
 import asyncpg
-import structlog
 
 from opilio.adapters.postgres import Database, load_queries
 from opilio.insights.dashboard import Figures
+from opilio.logs import get_logger
 
 _Q = load_queries("opilio.insights")
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _MINUTE = timedelta(minutes=1)
 # A transaction that began in a minute may end after it: the last minutes are counted again.
 _COUNT_AGAIN = timedelta(minutes=3)

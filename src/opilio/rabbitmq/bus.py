@@ -12,7 +12,6 @@ from typing import TypeAlias
 
 import aio_pika
 import aiormq
-import structlog
 from aio_pika.abc import AbstractChannel, AbstractConnection, AbstractIncomingMessage
 from aio_pika.exceptions import AMQPError, ChannelNotFoundEntity, ChannelPreconditionFailed
 from aiormq.abc import DeliveredMessage
@@ -20,12 +19,13 @@ from aiormq.abc import DeliveredMessage
 from opilio.bus import Bus, Handler, Outgoing, Unpublishable, Unroutable
 from opilio.contracts.topology import Queue, Topology
 from opilio.errors import Unavailable
+from opilio.logs import get_logger
 from opilio.rabbitmq import messages as wire
 from opilio.rabbitmq.consumer import RabbitConsumer
 from opilio.rabbitmq.declare import Declaration
 from opilio.rabbitmq.faults import connection_fault
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 CONNECTION_FAULTS = (AMQPError, ConnectionError, OSError, TimeoutError, RuntimeError)
 _PATIENCE = 10.0  # seconds for a connection or a confirm
 _WINDOW = 1000  # publications in progress at once

@@ -4,19 +4,19 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import structlog
 from aio_pika.abc import AbstractChannel, AbstractIncomingMessage
 from aio_pika.exceptions import AMQPError
 
 from opilio.bus import Ack, DeadLetter, Handler, Message, Outgoing, Park, Retry, Verdict, verdict_of
 from opilio.contracts.topology import Queue
 from opilio.errors import Unavailable
+from opilio.logs import get_logger
 from opilio.rabbitmq import messages as wire
 
 if TYPE_CHECKING:
     from opilio.rabbitmq.bus import RabbitBus
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 _FAULTS = (Unavailable, AMQPError, ConnectionError, OSError, TimeoutError, RuntimeError)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 

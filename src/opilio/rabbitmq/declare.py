@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
 from aio_pika.abc import AbstractChannel, AbstractConnection
 from aio_pika.exceptions import ChannelNotFoundEntity, ChannelPreconditionFailed
 
 from opilio.contracts.topology import DEAD_LETTERS, Queue, Topology
+from opilio.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 _QUORUM = {"x-queue-type": "quorum"}
 
 

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import obstore
-import structlog
 
 from opilio import audit
 from opilio.adapters.buckets import Buckets, crawl_bucket
@@ -22,6 +21,7 @@ from opilio.crawl.import_policies import import_rows, read_values
 from opilio.crawl.policies import Policies
 from opilio.demo import DemoShop, demo_policies, serving_shop
 from opilio.errors import NotFound
+from opilio.logs import get_logger
 from opilio.net.allowed_addresses import parse_allow
 from opilio.runtime.bootstrap import Opilio
 from opilio.runtime.demo_history import add_history, remove_figures
@@ -39,7 +39,7 @@ _PROJECT = ProjectInput(
     competitor_keywords={"Cà phê": ["cà phê", "cold brew"], "Matcha": ["matcha latte"]},
     limit_per_keyword=40,
 )
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 async def start_demo(opilio: Opilio, url: str) -> list[Command]:

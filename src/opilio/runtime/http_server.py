@@ -6,19 +6,19 @@ import sys
 from importlib import import_module
 from typing import Any
 
-import structlog
 from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings
 from granian.server.embed import Server
 
 from opilio.errors import Unavailable
+from opilio.logs import get_logger
 from opilio.runtime.bootstrap import Opilio
 from opilio.runtime.http_edge import Asgi, EdgeLimits, HttpEdge
 from opilio.runtime.processes import SHARED_PORT
 from opilio.runtime.settings import Settings
 from opilio.runtime.supervisor import Command, Supervisor
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _APP, _PROXY = "opilio.web.app", "opilio.web.proxy"  # loaded late: only the API role needs them
 _BACKLOG = 1024
 # What a process opens besides connections of clients: database, files, event loop.

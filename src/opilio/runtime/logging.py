@@ -7,8 +7,7 @@ from collections.abc import MutableMapping
 from datetime import datetime
 from typing import Any, TextIO
 
-import structlog
-
+from opilio.logs import structlog
 from opilio.runtime.settings import Settings
 
 # Libraries that log too much at `info`.

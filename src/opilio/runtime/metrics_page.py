@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import asyncpg
-import structlog
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest, multiprocess
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.core import Metric as Family
@@ -18,10 +17,11 @@ from prometheus_client.registry import Collector
 
 import opilio
 from opilio.insights.crawl import CrawlInsights
+from opilio.logs import get_logger
 from opilio.metrics import NAMES, PREFIX, READ, Metric, with_prefix
 from opilio.runtime.metrics_dir import SHARED_FOLDER
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 _OLDEST_READING = 5.0
 

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from typing import ParamSpec, TypeVar
 
-import structlog
-
+from opilio.logs import get_logger
 from opilio.runtime.processes import die_with_parent
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 # Not forked: a child could inherit a lock that another thread of the parent holds.
 _CONTEXT = multiprocessing.get_context("spawn")
 

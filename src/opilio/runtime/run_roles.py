@@ -6,11 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from importlib import import_module
 from typing import Any, TypeAlias
 
-import structlog
-
 from opilio import metrics, tracing
 from opilio.adapters.postgres.unavailable import does_not_answer
 from opilio.errors import Unavailable
+from opilio.logs import get_logger
 from opilio.runtime import metrics_page
 from opilio.runtime.bootstrap import Opilio, open_opilio
 from opilio.runtime.processes import holder_of_port, stop_on_signals
@@ -20,7 +19,7 @@ from opilio.runtime.settings import Settings
 
 Serve: TypeAlias = Callable[[Opilio, asyncio.Event], Awaitable[None]]
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 async def run_roles(settings: Settings, roles: Sequence[str]) -> None:

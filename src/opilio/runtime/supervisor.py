@@ -12,12 +12,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import IO
 
-import structlog
-
 from opilio.backoff import doubling
+from opilio.logs import get_logger
 from opilio.runtime.processes import PARENT
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=0.5), timedelta(seconds=30)
 _SETTLED_SECONDS = 30.0
 _LEAST_GRACE_SECONDS = 1.0

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import structlog
-
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.errors import Refused, Unavailable
+from opilio.logs import get_logger
 from opilio.runtime.instance_file import demo_allowances, has_demo, instance_file_written, url_of
 from opilio.runtime.metrics_dir import share_counters
 from opilio.runtime.processes import hold_directory, require_free_port, stop_on_signals
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from opilio.access.credentials import Credentials
 
 FIRST_BOT = "first-bot"
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _POSTGRES_POLL_SECONDS = 1.0
 _READY_POLL_SECONDS = 0.05
 _DEMO_POLL_SECONDS = 0.5

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import structlog
 from litestar import Litestar, Response, get
 from litestar.enums import ScopeType
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
@@ -15,6 +14,7 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from opilio.access.login_limiter import LoginLimiter
 from opilio.adapters.postgres.unavailable import TRY_AGAIN
 from opilio.errors import Refused
+from opilio.logs import get_logger, structlog
 from opilio.runtime import metrics_page
 from opilio.runtime.bootstrap import Opilio
 from opilio.runtime.readiness import Readiness
@@ -27,7 +27,7 @@ from opilio.web.documents import document_routes
 from opilio.web.login import login_routes
 from opilio.web.routes import Endpoint
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),

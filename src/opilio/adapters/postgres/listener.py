@@ -6,12 +6,12 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 import asyncpg
-import structlog
 
 from opilio.adapters.postgres.database_url import parse_database_url
+from opilio.logs import get_logger
 
 Heard: TypeAlias = Callable[[str, str], None]
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _FAULTS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 _PATIENCE = 10.0  # seconds for connecting and for an answer
 _CHECK_EVERY = 30.0  # seconds; finds a connection that died silently

@@ -10,15 +10,15 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 import asyncpg
-import structlog
 
 from opilio.adapters.postgres.pool import Database
 from opilio.adapters.postgres.queries import Statement, parse_statement
+from opilio.logs import get_logger
 
 Unit: TypeAlias = Literal["day", "month"]
 LOCK_TIMEOUT = timedelta(milliseconds=200)
 TRIES, BETWEEN_TRIES = 5, timedelta(seconds=1)
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _STEP = {"day": timedelta(days=1), "month": timedelta(days=28)}  # no month is shorter, so none is skipped
 _PREPARE = parse_statement("prepare_partition", "select opilio_partition(:table::text, :unit::text, :at)")
 _EXISTS = parse_statement(

@@ -1,13 +1,12 @@
 """Rewrites what a cache has lost: an empty Redis, or one that came back without its last writes."""
 
-import structlog
-
 from opilio.adapters.postgres import Database
 from opilio.collector.sql import queries as sql
 from opilio.collector.state.postgres import PostgresState
 from opilio.collector.state.protocol import StateStore
+from opilio.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 _DAY = 86_400.0
 
 

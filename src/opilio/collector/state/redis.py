@@ -9,7 +9,6 @@ from importlib.resources import files
 from typing import Any
 
 import msgspec
-import structlog
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.exceptions import RedisError
 
@@ -17,8 +16,9 @@ from opilio.adapters.postgres import Database
 from opilio.collector.state.postgres import PostgresState
 from opilio.collector.state.protocol import VersionedState
 from opilio.contracts.projects import ProjectState
+from opilio.logs import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 _WRITTEN_AT_ONCE = 200  # states in one call of the script, which nothing else in Redis runs beside
 
 

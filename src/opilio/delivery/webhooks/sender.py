@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import msgspec
-import structlog
 
 from opilio import tracing
 from opilio.adapters.postgres import Database, Session
@@ -16,9 +15,10 @@ from opilio.delivery.webhooks import signature
 from opilio.delivery.webhooks.batch import Delivery, EndpointBatch, batches_of
 from opilio.delivery.webhooks.client import WebhookClient
 from opilio.delivery.webhooks.health import FAILURES_BEFORE_BACKOFF, HostLimits, Response, ResponseKind
+from opilio.logs import get_logger
 from opilio.loop import Counts, Loop, run_loops
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 CHANNEL = "opilio_webhooks"
 # No attempt begins after the budget, and an attempt takes at most its time limit: both fit into the lease,
 # so that no other sender has the endpoint at the same time.

@@ -12,12 +12,12 @@ from uuid import UUID
 
 import asyncpg
 import msgspec
-import structlog
 from litestar import Response
 from litestar.response import Stream
 
 from opilio.errors import Refused
 from opilio.insights.dashboard import Figures, SystemStatus, Watched
+from opilio.logs import get_logger
 from opilio.runtime.dependencies import DependencyWatch
 from opilio.web.codec import refuse
 from opilio.web.dashboard.forms import uuid_of
@@ -26,7 +26,7 @@ from opilio.web.dashboard.page import PageRequest, Section
 from opilio.web.dashboard.problems import problems
 from opilio.web.dashboard.render import fragment
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _TICK = 2.0
 _WATCH_TICK = 0.5
 _MOST_WATCHED = 100

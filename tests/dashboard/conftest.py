@@ -12,8 +12,8 @@ from httpx2 import AsyncClient, TransportError
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
 
 from opilio.contracts.policies import PolicyInput
-from opilio.runtime import http_server
 from opilio.runtime.bootstrap import Opilio
+from opilio.runtime.roles import api
 from opilio.runtime.settings import Settings, load_settings
 
 CHROMIUM = "/usr/bin/chromium"
@@ -57,7 +57,7 @@ async def serving(opilio: Opilio, **settings: Any) -> AsyncIterator[str]:
     """Serves as `opilio run api` does, with other settings for this server alone."""
     port, stop = free_port(), asyncio.Event()
     changed = opilio.settings.model_copy(update={"port": port, "host": "127.0.0.1", **settings})
-    task = asyncio.create_task(http_server.serve(replace(opilio, settings=changed), stop))
+    task = asyncio.create_task(api.serve(replace(opilio, settings=changed), stop))
     address = f"http://127.0.0.1:{port}"
     async with AsyncClient() as client:
         await until_ready(client, address)

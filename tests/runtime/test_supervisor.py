@@ -48,6 +48,24 @@ async def test_a_child_gets_its_environment(supervisor, tmp_path):
     await until(lambda: file.exists() and file.read_text() == "hello")
 
 
+async def test_a_child_loads_while_it_waits_for_its_line_and_gets_it_again_when_restarted(
+    supervisor, tmp_path
+):
+    line = asyncio.get_running_loop().create_future()
+    code = (
+        "import os, pathlib, sys\n"
+        f"folder = pathlib.Path({str(tmp_path)!r})\n"
+        "(folder / f'loaded-{os.getpid()}').touch()\n"
+        "(folder / f'read-{os.getpid()}').write_text(sys.stdin.read())\n"
+        "sys.stdin.close(); raise SystemExit(1)"
+    )
+    supervisor.start(Command("child", python(code), line=line))
+    await until(lambda: list(tmp_path.glob("loaded-*")))
+    assert not list(tmp_path.glob("read-*"))
+    line.set_result("postgresql://here")
+    await until(lambda: [f.read_text() for f in tmp_path.glob("read-*")][:2] == ["postgresql://here\n"] * 2)
+
+
 async def test_a_child_that_ends_is_started_again_later_each_time(supervisor, monkeypatch):
     pauses = []
     sleep = asyncio.sleep

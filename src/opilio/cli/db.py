@@ -63,13 +63,15 @@ async def _migrate(what: str, *words: str) -> "SchemaStatus":
 
     from opilio.adapters.postgres import migrate
     from opilio.runtime.bootstrap import database_url
+    from opilio.runtime.processes import database_from_parent
 
+    migrate.load_alembic()
     work: dict[str, Any] = {
         "upgrade": migrate.upgrade,
         "downgrade": migrate.downgrade,
         "status": migrate.status,
     }
-    async with database_url(settings()) as url:
+    async with database_url(settings(**database_from_parent())) as url:
         try:
             before = None if what == "status" else (await migrate.status(url)).current
             found: SchemaStatus = await work[what](url, *words)

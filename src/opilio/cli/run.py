@@ -62,12 +62,14 @@ def run(
 def _run(wanted: "Settings", names: list[str]) -> None:
     import uvloop
 
+    from opilio.runtime.processes import database_from_parent
     from opilio.runtime.roles import available
-    from opilio.runtime.run_roles import run_roles
+    from opilio.runtime.run_roles import load_roles, run_roles
 
     missing = [name for name in names if name not in available()]
     if missing:
         raise OpilioError(
             f"this installation has no role {', '.join(missing)}; it has {', '.join(available())}"
         )
-    uvloop.run(run_roles(wanted, names))
+    load_roles(wanted, names)
+    uvloop.run(run_roles(wanted.model_copy(update=database_from_parent()), names))

@@ -2,9 +2,6 @@
 
 import asyncio
 import resource
-import sys
-from importlib import import_module
-from typing import Any
 
 from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings
@@ -12,42 +9,14 @@ from granian.server.embed import Server
 
 from opilio.errors import Unavailable
 from opilio.logs import get_logger
-from opilio.runtime.bootstrap import Opilio
 from opilio.runtime.http_edge import Asgi, EdgeLimits, HttpEdge
-from opilio.runtime.processes import SHARED_PORT
 from opilio.runtime.settings import Settings
-from opilio.runtime.supervisor import Command, Supervisor
 
 _log = get_logger(__name__)
-_APP, _PROXY = "opilio.web.app", "opilio.web.proxy"  # loaded late: only the API role needs them
 _BACKLOG = 1024
 # What a process opens besides connections of clients: database, files, event loop.
 _RESERVED_FILES = 256
-_CANCEL_SECONDS = 2.0
-
-
-async def serve(opilio: Opilio, stop: asyncio.Event) -> None:
-    """The API role: in this process, or in several."""
-    settings = opilio.settings
-    if settings.api_workers > 1:
-        await _serve_workers(opilio, stop)
-        return
-    app = import_module(_APP).create_app(opilio)
-    stopping = asyncio.create_task(_end_waiting_requests(app, opilio, stop))
-    try:
-        behind = import_module(_PROXY).BehindProxy(
-            app, public_url=settings.public_url, trusted=settings.trusted_proxy_list
-        )
-        await serve_app(behind, settings, settings.port, stop)
-    finally:
-        stopping.cancel()
-
-
-async def _end_waiting_requests(app: Any, opilio: Opilio, stop: asyncio.Event) -> None:
-    """On shutdown waiting pulls are answered without jobs, and event streams end."""
-    await stop.wait()
-    opilio.dispatcher.stop_waiting()
-    app.state.live.end_streams()
+CANCEL_SECONDS = 2.0
 
 
 async def serve_app(app: Asgi, settings: Settings, port: int, stop: asyncio.Event) -> None:
@@ -76,7 +45,7 @@ async def serve_app(app: Asgi, settings: Settings, port: int, stop: asyncio.Even
     server.stop()  # type: ignore[no-untyped-call]
     await asyncio.wait({serving}, timeout=settings.shutdown_grace_seconds)
     edge.cancel_open_requests()
-    await asyncio.wait({serving}, timeout=_CANCEL_SECONDS)
+    await asyncio.wait({serving}, timeout=CANCEL_SECONDS)
     if not serving.done():
         _log.warning("server.requests_cancelled", host=host, port=port)
         serving.cancel()
@@ -104,25 +73,3 @@ def _allowed_connections(wanted: int) -> int:
         _log.warning("server.few_open_files", limit=soft, remedy="raise `ulimit -n`")
         return max(64, soft - _RESERVED_FILES)
     return wanted
-
-
-async def _serve_workers(opilio: Opilio, stop: asyncio.Event) -> None:
-    """The API from several processes that share a port and their counters; this one supervises them."""
-    settings = opilio.settings
-    argv = (sys.executable, "-m", "opilio", "run", "api")
-    env = {
-        "OPILIO_DATABASE_URL": opilio.database.url,
-        "OPILIO_HOST": settings.host,
-        "OPILIO_PORT": str(settings.port),
-        "OPILIO_API_WORKERS": "1",
-        "OPILIO_METRICS_PORT": "0",
-        "OPILIO_LOG_FORMAT": "json" if settings.log_format == "auto" else settings.log_format,
-        SHARED_PORT: "1",
-    }
-    supervisor = Supervisor(grace_seconds=settings.shutdown_grace_seconds + _CANCEL_SECONDS)
-    for number in range(1, settings.api_workers + 1):
-        supervisor.start(Command(f"api-{number}", argv, env))
-    try:
-        await stop.wait()
-    finally:
-        await supervisor.stop()

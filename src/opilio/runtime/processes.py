@@ -19,6 +19,7 @@ from opilio.errors import Unavailable
 from opilio.runtime.private_files import data_directory
 
 PARENT = "OPILIO_PARENT_PID"
+DATABASE_ON_STDIN = "OPILIO_DATABASE_ON_STDIN"
 SHARED_PORT = "OPILIO_SHARED_PORT"  # set for workers of one API, which listen on one port together
 _PR_SET_PDEATHSIG = 1
 _POLL_SECONDS = 0.5
@@ -38,6 +39,19 @@ def die_with_parent(parent: int | None = None) -> None:
         threading.Thread(target=_watch, args=(parent,), daemon=True).start()
     if os.getppid() != parent:  # the parent ended before this call
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def database_from_parent() -> dict[str, str]:
+    """The setting that `opilio up` writes to a child's stdin once the database can be used; none without such a parent.
+
+    A child loads its modules before it asks, while the database starts.
+    """
+    if os.environ.pop(DATABASE_ON_STDIN, None) is None:
+        return {}
+    url = sys.stdin.readline().strip()
+    if not url:
+        raise Unavailable("`opilio up` stopped before its database could be used.")
+    return {"database_url": url}
 
 
 def _watch(parent: int) -> None:

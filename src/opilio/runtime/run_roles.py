@@ -22,6 +22,14 @@ Serve: TypeAlias = Callable[[Opilio, asyncio.Event], Awaitable[None]]
 _log = get_logger(__name__)
 
 
+def load_roles(settings: Settings, roles: Sequence[str]) -> None:
+    """Imports the modules of roles, so that they start at once when the database can be used."""
+    for role in roles:
+        import_module(ROLES[role])
+    if "api" in roles:
+        import_module(ROLES["api"]).load(settings.api_workers)
+
+
 async def run_roles(settings: Settings, roles: Sequence[str]) -> None:
     """Runs roles in this process until Ctrl-C or SIGTERM; if one fails, all stop and the failure is raised."""
     # The embedded PostgreSQL would outlive a process that ends at once.

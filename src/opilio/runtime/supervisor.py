@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -30,12 +30,13 @@ _DIE_WITH_PARENT = (
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A child process: its name, arguments, additions to the environment, and a file for its log if not stderr."""
+    """A child process: its name, arguments, additions to the environment, a file for its log if not stderr, its stdin."""
 
     name: str
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     log: Path | None = None
+    line: asyncio.Future[str] | None = None  # what it reads from stdin, written when it is known
 
 
 class Supervisor:
@@ -82,13 +83,14 @@ class Supervisor:
         with _log_file(command) as errors:
             process = await asyncio.create_subprocess_exec(
                 *_guarded(command.argv),
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL if command.line is None else subprocess.PIPE,
                 stdout=subprocess.DEVNULL,  # stdout is for this command's output; children log to stderr
                 stderr=errors,
                 start_new_session=True,  # Ctrl-C goes to this process, which stops the children in order
                 env={**os.environ, **command.env, PARENT: str(os.getpid())},
             )
         self.pids[command.name] = process.pid
+        writing = asyncio.create_task(_write_line(process, command.line)) if command.line else None
         try:
             return await process.wait()
         except asyncio.CancelledError:
@@ -97,6 +99,18 @@ class Supervisor:
             raise
         finally:
             self.pids.pop(command.name, None)
+            if writing:
+                writing.cancel()
+
+
+async def _write_line(process: asyncio.subprocess.Process, line: asyncio.Future[str]) -> None:
+    """Writes a line to a child's stdin as soon as it is known; a child that has ended needs none."""
+    text = await asyncio.shield(line)
+    if process.stdin is not None:
+        process.stdin.write(f"{text}\n".encode())
+        with suppress(ConnectionError):
+            await process.stdin.drain()
+        process.stdin.close()
 
 
 def _log_file(command: Command) -> AbstractContextManager[IO[bytes] | None]:

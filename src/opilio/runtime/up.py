@@ -15,7 +15,7 @@ from opilio.errors import Refused, Unavailable
 from opilio.logs import get_logger
 from opilio.runtime.instance_file import demo_allowances, has_demo, instance_file_written, url_of
 from opilio.runtime.metrics_dir import share_counters
-from opilio.runtime.processes import hold_directory, require_free_port, stop_on_signals
+from opilio.runtime.processes import DATABASE_ON_STDIN, hold_directory, require_free_port, stop_on_signals
 from opilio.runtime.roles import available
 from opilio.runtime.settings import Settings
 from opilio.runtime.supervisor import Command, Supervisor
@@ -50,12 +50,15 @@ async def up(settings: Settings, *, demo: bool, announce: Callable[[Ready], None
         supervisor = Supervisor(grace_seconds=settings.shutdown_grace_seconds)
         stop = stop_on_signals(supervisor.hurry)
         demo_env = _demo_environment(settings) if demo else {}
-        async with _postgres(settings) as url:
-            await _upgrade(url)
+        fresh = settings.embedded and not (settings.data_dir / "postgres").exists()
+        usable: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        async with _postgres(settings) as starting:
             try:
-                for command in _commands(settings, url, demo_env):
-                    supervisor.start(command)
-                await _serve(settings, url, supervisor, stop, demo=demo, announce=announce)
+                for command in _commands(settings, usable, demo_env):
+                    supervisor.start(command)  # they load their modules while the database starts
+                await _upgrade(starting, fresh=fresh)
+                usable.set_result(await starting)
+                await _serve(settings, await starting, supervisor, stop, demo=demo, announce=announce)
             finally:
                 await supervisor.stop()
 
@@ -115,11 +118,11 @@ async def _stop_removed(settings: Settings, supervisor: Supervisor, names: list[
 # ── processes ────────────────────────────────────────────────────────────────────────
 
 
-def _commands(settings: Settings, database_url: str, more: dict[str, str]) -> list[Command]:
+def _commands(settings: Settings, database_url: asyncio.Future[str], more: dict[str, str]) -> list[Command]:
     share_counters(settings.data_dir / "metrics")
     env = {
         "OPILIO_DATA_DIR": str(settings.data_dir),
-        "OPILIO_DATABASE_URL": database_url,
+        DATABASE_ON_STDIN: "1",
         "OPILIO_HOST": settings.host,
         "OPILIO_PORT": str(settings.port),
         "OPILIO_API_WORKERS": str(settings.api_workers),
@@ -130,44 +133,56 @@ def _commands(settings: Settings, database_url: str, more: dict[str, str]) -> li
     env |= more
     run = (sys.executable, "-m", "opilio", "run")
     background = [role for role in available() if role != "api"]
-    return [Command("api", (*run, "api"), env), Command("worker", (*run, *background), env)]
+    return [
+        Command("api", (*run, "api"), env, line=database_url),
+        Command("worker", (*run, *background), env, line=database_url),
+    ]
 
 
 @asynccontextmanager
-async def _postgres(settings: Settings) -> AsyncIterator[str]:
-    """The embedded server, restarted if it ends; or the configured one."""
+async def _postgres(settings: Settings) -> AsyncIterator[asyncio.Future[str]]:
+    """The URL of the embedded server, which is restarted if it ends; or of the configured one."""
     if settings.database_url is not None:
-        yield settings.database_url
+        configured: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        configured.set_result(settings.database_url)
+        yield configured
         return
     server = EmbeddedPostgres(settings.data_dir / "postgres")
-    url = server.start()
-    watch = asyncio.create_task(_keep_alive(server))
+    starting = asyncio.create_task(asyncio.to_thread(server.start))
+    watch = asyncio.create_task(_keep_alive(server, starting))
     try:
-        yield url
+        yield starting
     finally:
         watch.cancel()
-        await asyncio.gather(watch, return_exceptions=True)
+        await asyncio.gather(watch, starting, return_exceptions=True)  # a thread cannot be cancelled
         server.stop()
 
 
-async def _upgrade(database_url: str) -> None:
-    """In a process of its own: Alembic would stay in the memory of this one."""
-    if await migrate.is_current(database_url):
+async def _upgrade(starting: asyncio.Future[str], *, fresh: bool) -> None:
+    """In a process of its own: Alembic would stay in the memory of this one. It loads while a fresh database is made."""
+    if not fresh and await migrate.is_current(await starting):
         return
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "opilio", "db", "upgrade"),
+        stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "OPILIO_DATABASE_URL": database_url},
+        env={**os.environ, DATABASE_ON_STDIN: "1"},
     )
-    _, said = await process.communicate()
+    try:
+        url = await starting
+        _, said = await process.communicate(f"{url}\n".encode())
+    finally:
+        if process.returncode is None:
+            process.kill()
     if process.returncode:
         raise Unavailable(
             said.decode().strip() or "The schema could not be upgraded; run `opilio db upgrade` to see why."
         )
 
 
-async def _keep_alive(server: EmbeddedPostgres) -> None:
+async def _keep_alive(server: EmbeddedPostgres, starting: asyncio.Future[str]) -> None:
+    await asyncio.shield(starting)
     while True:
         await asyncio.sleep(_POSTGRES_POLL_SECONDS)
         if server.running:

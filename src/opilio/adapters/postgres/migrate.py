@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,12 @@ def _config(url: str) -> "Config":
     config.set_main_option("script_location", str(files("opilio.migrations")))
     config.attributes["url"] = url
     return config
+
+
+def load_alembic() -> None:
+    """Imports what an upgrade will need."""
+    for module in ("alembic.command", "sqlalchemy.ext.asyncio", "sqlalchemy.dialects.postgresql.asyncpg"):
+        import_module(module)
 
 
 async def is_current(url: str) -> bool:

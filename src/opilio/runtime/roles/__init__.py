@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 
 ROLES = {
-    "api": "opilio.runtime.http_server",
+    "api": "opilio.runtime.roles.api",
     "scheduler": "opilio.runtime.roles.scheduler",
     "delivery": "opilio.runtime.roles.delivery",
     "collector": "opilio.runtime.roles.collector",

@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
+from opilio.adapters.local_bus import LocalBus
 from opilio.bus import Bus
 from opilio.delivery.dead_letters import DeadLetterIndex, ReplayedDeadLetters
 from opilio.delivery.outbox.publish import Publisher
@@ -14,8 +16,10 @@ from opilio.delivery.webhooks.backfill import Backfill
 from opilio.delivery.webhooks.client import WebhookClient
 from opilio.delivery.webhooks.sender import Sender
 from opilio.loop import Loop, run_loops
-from opilio.rabbitmq.bus import RabbitBus
 from opilio.runtime.bootstrap import Opilio, open_bus, route_to_bus
+
+if TYPE_CHECKING:
+    from opilio.rabbitmq.bus import RabbitBus
 
 
 async def serve(opilio: Opilio, stop: asyncio.Event) -> None:
@@ -30,7 +34,7 @@ async def serve(opilio: Opilio, stop: asyncio.Event) -> None:
         group.create_task(Sender(opilio.database, client).run(stop))
 
 
-def _loops(opilio: Opilio, bus: Bus) -> list[Loop]:
+def _loops(opilio: Opilio, bus: "LocalBus | RabbitBus") -> list[Loop]:
     database = opilio.database
     loops = [
         Relay(database, route_to_bus(opilio.settings, database)).loop(),
@@ -38,7 +42,7 @@ def _loops(opilio: Opilio, bus: Bus) -> list[Loop]:
         DeliveryRetention(database).loop(),
         Backfill(database).loop(),
     ]
-    if isinstance(bus, RabbitBus):
+    if not isinstance(bus, LocalBus):
         loops.append(Publisher(database, bus).loop())
         loops.append(ReplayedDeadLetters(database, bus).loop())
     return loops

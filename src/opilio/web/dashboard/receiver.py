@@ -3,7 +3,6 @@
 from datetime import datetime
 from typing import Any
 
-import httpx2
 import msgspec
 
 from opilio.contracts.webhooks import EndpointCreate
@@ -43,6 +42,8 @@ def _address(request: PageRequest) -> str:
 
 async def _received(address: str) -> tuple[list[dict[str, Any]], str]:
     """What arrived, newest first; or why it cannot be seen."""
+    import httpx2  # noqa: PLC0415 - a tenth of all that the API loads, for a page of the demo
+
     try:
         async with httpx2.AsyncClient(timeout=_PATIENCE, trust_env=False) as client:
             found = msgspec.json.decode((await client.get(address + RECEIVED)).content)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -32,6 +33,23 @@ class StoredResult(msgspec.Struct, frozen=True):
     duration: float | None
     html_body: str | None
     html_blob: str | None
+
+
+class LoggedCompletion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What `crawl.job.completed` says beyond the columns of its row; the function `event_data` adds those again."""
+
+    bot_id: str
+    result_id: UUID | msgspec.UnsetType | None = msgspec.UNSET
+    """The earlier result, where the page was not modified."""
+    price: Decimal | None = None
+    currency: str | None = None
+    title: str | None = None
+    in_stock: bool | None = None
+    data: dict[str, Any] | None = None
+    html_hash: str | None = None
+    crawl_duration: float | None = None
+    changed: list[str] = []
+    not_modified: bool = False
 
 
 class FinishedJob(msgspec.Struct, frozen=True):

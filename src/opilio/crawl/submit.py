@@ -25,6 +25,7 @@ from opilio.crawl.lock_end import (
     FinishedJob,
     LateResult,
     LockEnds,
+    LoggedCompletion,
     StoredResult,
     failed_event,
     retry_facts,
@@ -213,7 +214,7 @@ class Submitter:
                 by=f"bot:{sent.claim.bot_id}",
                 reason="not modified" if sent.not_modified else "result accepted",
                 event_type=events.JOB_COMPLETED,
-                event=_completed_event(row, sent, values, result, [change.field for change in changed]),
+                event=_completed_event(row, sent, values, [change.field for change in changed]),
                 last_data=remembered(before, sent.values),
                 result=stored,
                 digest=sent.claim.digest,
@@ -356,14 +357,10 @@ def _late_body(sent: Submission) -> dict[str, Any]:
     }
 
 
-def _completed_event(
-    row: Row, sent: Submission, values: Values, result_id: UUID | None, changed: list[str]
-) -> events.JobCompleted:
-    return events.JobCompleted(
-        job_id=row["job_id"],
-        policy_id=row["policy_id"],
-        result_id=result_id,
-        url=row["url"],
+def _completed_event(row: Row, sent: Submission, values: Values, changed: list[str]) -> LoggedCompletion:
+    return LoggedCompletion(
+        bot_id=sent.claim.bot_id,
+        result_id=row["last_result_id"] if sent.not_modified else msgspec.UNSET,
         price=values.price,
         currency=values.currency,
         title=values.title,
@@ -371,8 +368,6 @@ def _completed_event(
         data=dict(values.data) if values.data else None,
         html_hash=sent.html_hash,
         crawl_duration=sent.crawl_duration,
-        not_modified=sent.not_modified,
-        crawled_at=row["at"],
-        bot_id=sent.claim.bot_id,
         changed=changed,
+        not_modified=sent.not_modified,
     )

@@ -61,9 +61,11 @@ rescheduled as (
 siblings as (  -- looked at by the scheduler
   insert into sibling_change (host_id, folder)
   select distinct g.host_id, opilio_folder(i.subject) from input i join gone g on g.job_id = i.job_id where i.siblings),
-told as (
-  insert into event (type, subject, data, occurred_at, logged_at)
-  select i.event_type, i.subject, i.event, clock.at, clock.at from input i cross join clock)
+told as (  -- event_data puts what was split back together
+  insert into event (type, subject, data, occurred_at, logged_at, job_id, policy_id, result_id)
+  select i.event_type, i.subject, i.event, clock.at, clock.at, split.job_id, split.policy_id, split.result_id
+  from input i cross join clock
+  left join lateral (select i.job_id, i.policy_id, i.result_id) split on i.event_type = 'crawl.job.completed')
 select pg_notify('opilio_outbox', '');  -- one word a batch: the relay need not poll
 
 -- name: return_jobs

@@ -1,7 +1,7 @@
 -- name: take_finished
 -- Ended jobs that an operator wants to run again, with what must be remembered of their end.
 select a.job_id, a.policy_id, a.status, a.locked_by, a.locked_at, a.lock_token, a.finished_at, a.finished_by, a.reason,
-       a.base_priority, a.digest, a.answer::text as answer, p.deleted_at,
+       a.base_priority, a.digest, archived_answer(a)::text as answer, p.deleted_at,
        exists (select 1 from job_active j where j.policy_id = a.policy_id) as busy, coalesce(:now::timestamptz, now()) as at
 from job_archive a join policy p on p.policy_id = a.policy_id
 where a.job_id = any(:job_ids::uuid[])

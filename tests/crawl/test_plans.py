@@ -62,7 +62,7 @@ async def crowd(farm: Farm, size: int) -> None:
         for table in ("job_active", "gate", "host", "policy"):
             await session.connection.execute(f"alter table {table} set (autovacuum_enabled = off)")
             await session.connection.execute(f"analyze {table}")
-        await session.connection.execute(FILL, size)
+        await session.connection.execute(FILL, size, timeout=600)  # not a question of speed
         await session.connection.execute(GATE)
 
 

@@ -31,6 +31,7 @@ from opilio.contracts.items import CollectedItem, ItemComment
 from opilio.errors import Unavailable
 
 _ALERTING = frozenset(RISKS[2:])
+_IDENTITY = ("project_id", "platform", "id", "keyword_source", "keyword_role")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +48,13 @@ class Counts:
 class BatchRows:
     """Rows as JSON arrays, ready for the database, and the figures of the batch."""
 
-    identities: bytes
+    identities: bytes  # of each post, with the keyword that found it
     posts: bytes
     comments: bytes
     errors: bytes
     alerts: bytes
     counts: Counts
+    posts_count: int = 0
     errors_by_code: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
 
@@ -247,17 +249,13 @@ class _Rows:
         failed = sum(self._codes.values()) - self._fetch_errors
         size = batch_size - self._fetch_errors
         return BatchRows(
-            _encoded(
-                [
-                    {"project_id": project, "platform": platform, "id": id_}
-                    for project, platform, id_ in self._posts
-                ]
-            ),
+            _encoded([{name: row[name] for name in _IDENTITY} for row in self._posts.values()]),
             _encoded(list(self._posts.values())),
             _encoded(list(self._comments.values())),
             _encoded(self._errors),
             _encoded(list(self._alerts.values())),
             Counts(size, size - failed, failed, self._fetch_errors),
+            len(self._posts),
             dict(self._codes),
             seconds,
         )

@@ -145,13 +145,14 @@ class BatchStore:
 
     async def _write(self, session: Session, rows: BatchRows, now: datetime) -> None:
         identities = msgspec.Raw(rows.identities)
-        await session.execute(sql.claim_identities, identities=identities, now=now)
+        new = await session.execute(sql.claim_identities, identities=identities, now=now)
         await session.execute(sql.know_projects, identities=identities, time_zone=self._time_zone)
         before: object = []
-        if await session.value(sql.lock_posts, identities=identities):
+        # Posts that are all new have added nothing yet.
+        if new < rows.posts_count and await session.value(sql.lock_posts, identities=identities):
             before = await session.value(sql.digest_before, identities=identities)
         await session.execute(sql.store_posts, posts=msgspec.Raw(rows.posts), now=now)
-        await session.execute(sql.store_keywords, posts=msgspec.Raw(rows.posts), now=now)
+        await session.execute(sql.store_keywords, identities=identities, now=now)
         if rows.comments != b"[]":
             await session.execute(sql.store_comments, comments=msgspec.Raw(rows.comments), now=now)
         if rows.errors != b"[]":

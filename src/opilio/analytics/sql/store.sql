@@ -90,7 +90,7 @@ on conflict (project_id, kind, day, key) do update set
 -- By which keyword each post was found, and for whom; a post found by two belongs to both.
 insert into post_keywords as kept (project_id, post_key, stored_at, keyword, role, first_seen, last_seen)
 select p.project_id, i.post_key, i.stored_at, p.keyword_source, coalesce(p.keyword_role, 'other'), :now, :now
-from jsonb_to_recordset(:posts) as p(
+from jsonb_to_recordset(:identities) as p(
   id text, project_id text, platform text, keyword_source text, keyword_role text)
 join post_identity i on (i.project, i.platform, i.content_id) = (p.project_id, p.platform, p.id)
 where p.keyword_source is not null

@@ -87,7 +87,7 @@ def _keywords(document: Document) -> tuple[Keyword, ...]:
         if at not in covered and (weight := _weight(token)):
             add(token, weight, at)
     ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
-    return tuple(Keyword(word, round(math.log1p(score), 3)) for word, score in _unnested(ranked)[:_MOST])
+    return tuple(Keyword(word, round(math.log1p(score), 3)) for word, score in _unnested(ranked))
 
 
 def _names(text: str) -> list[str]:
@@ -118,9 +118,14 @@ def _names_something(token: str) -> bool:
 
 
 def _unnested(ranked: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Without words that are only a part of a better one."""
+    """The best, without words that are only a part of a better one."""
     kept: list[tuple[str, float]] = []
+    better: list[str] = []
     for word, score in ranked:
-        if not any(f" {word} " in f" {better} " for better, _ in kept):
+        if len(kept) == _MOST:
+            break
+        spaced = f" {word} "
+        if not any(spaced in longer for longer in better):
             kept.append((word, score))
+            better.append(spaced)
     return kept

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from opilio.analytics.stages.document import Document
-from opilio.analytics.words.diacritics import CAPITAL, count_marked, strip
+from opilio.analytics.words.diacritics import CAPITAL, has_more_marks, strip
 from opilio.analytics.words.language import identify, primary
 from opilio.analytics.words.polarity import weigh
 from opilio.analytics.words.tokens import MENTION, PHONE, URL, normalise, tokens_of
@@ -40,14 +40,12 @@ class DefaultPreprocessor:
         cut = len(tokens) > _MAX_TOKENS
         if cut:
             del tokens[_MAX_TOKENS:]
-        marked = count_marked(text)
-        words = [token for token in tokens if token[0].isalpha()]
         found = identify(text)
         language = found.code if found.certain else primary(known) or found.code
-        bare = marked <= len(text) * _BARE_SHARE
+        bare = not has_more_marks(text, len(text) * _BARE_SHARE)
         if bare:
             tokens = [token if token.isascii() else strip(token) for token in tokens]
-            words = [token for token in tokens if token[0].isalpha()]
+        words = [token for token in tokens if token[0].isalpha()]
         flags = _flags(text, tokens, words, hashtags)
         if cut or len(raw) > MAX_TEXT:
             flags.append("text_cut")

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from itertools import islice
 
 _LETTERS = (
     "àáảãạăằắẳẵặâầấẩẫậèéẻẽẹêềếểễệìíỉĩịòóỏõọôồốổỗộơờớởỡợùúủũụưừứửữựỳýỷỹỵđ"
@@ -40,9 +41,9 @@ def strip(text: str) -> str:
     return "".join(c for c in unicodedata.normalize("NFD", bare) if not unicodedata.combining(c))
 
 
-def count_marked(text: str) -> int:
-    """How many letters carry a Vietnamese mark."""
-    return 0 if text.isascii() else len(_MARKED.findall(text))
+def has_more_marks(text: str, than: float) -> bool:
+    """Whether more letters than that carry a Vietnamese mark; reads only as far as needed."""
+    return not text.isascii() and next(islice(_MARKED.finditer(text), int(than), None), None) is not None
 
 
 def has_vietnamese_letters(text: str) -> bool:

@@ -1,7 +1,6 @@
 """Identifies the language of a text: Vietnamese and English by their words, all others by a library (eld)."""
 
 import re
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -48,6 +47,20 @@ class Language(NamedTuple):
     mixed: bool = False
 
 
+class _Counts(NamedTuple):
+    """How many words of each kind a piece of text has."""
+
+    words: int
+    ascii: int
+    vietnamese_letters: int  # pieces with a letter that no other common language has
+    english: int
+    vietnamese: int
+    vietnamese_or_marked: int
+    marked_stopwords: int
+    maybe_vietnamese: int
+    syllables: int
+
+
 class _Evidence(NamedTuple):
     """Shares of the words of a text, from 0 to 1."""
 
@@ -57,16 +70,57 @@ class _Evidence(NamedTuple):
     syllables: float
 
 
+# The pieces between spaces that were counted before; nearly all come again.
+_COUNTED: dict[str, _Counts] = {}
+_MOST_COUNTED, _LONGEST_COUNTED = 20_000, 40
+
+
 def identify(text: str) -> Language:
     """The language of a normalised text."""
-    sample = _NOISE.sub(" ", text[:_SAMPLE]).lower()
-    words = _WORD.findall(sample)
-    if not words:
+    sample = text[:_SAMPLE]
+    counts = _counts_of(sample)
+    if not counts.words:
         return Language(UNKNOWN, certain=False)
-    if has_vietnamese_letters(sample):
-        return _marked(words)
-    latin = sum(map(str.isascii, words)) * 2 >= len(words)
-    return _unmarked(sample, words) if latin else _by_library(sample)
+    if counts.vietnamese_letters:
+        return _marked(counts)
+    return _unmarked(sample, counts) if counts.ascii * 2 >= counts.words else _by_library(sample)
+
+
+def _counts_of(sample: str) -> _Counts:
+    """Neither words nor noise reach over a space, so that the counts of the pieces add up."""
+    pieces = sample.split()
+    if not pieces:
+        return _count("")
+    try:
+        found = list(map(_COUNTED.__getitem__, pieces))
+    except KeyError:
+        found = [_COUNTED.get(piece) or _count(piece) for piece in pieces]
+    return _Counts._make(map(sum, zip(*found, strict=True)))
+
+
+def _count(piece: str) -> _Counts:
+    clean = _without_noise(piece)
+    words = _WORD.findall(clean)
+    counts = _Counts(
+        words=len(words),
+        ascii=sum(map(str.isascii, words)),
+        vietnamese_letters=int(has_vietnamese_letters(clean)),
+        english=sum(map(_ENGLISH.__contains__, words)),
+        vietnamese=sum(map(_VIETNAMESE.__contains__, words)),
+        vietnamese_or_marked=sum(1 for word in words if not word.isascii() or word in _VIETNAMESE),
+        marked_stopwords=sum(map(_MARKED_STOPWORDS.__contains__, words)),
+        maybe_vietnamese=sum(map(_MAYBE_VIETNAMESE.__contains__, words)),
+        syllables=sum(1 for word in words if _SYLLABLE.fullmatch(word if word.isascii() else strip(word))),
+    )
+    if len(piece) <= _LONGEST_COUNTED:
+        if len(_COUNTED) >= _MOST_COUNTED:
+            _COUNTED.clear()
+        _COUNTED[piece] = counts
+    return counts
+
+
+def _without_noise(sample: str) -> str:
+    return _NOISE.sub(" ", sample).lower()
 
 
 def primary(tag: str | None) -> str | None:
@@ -75,21 +129,20 @@ def primary(tag: str | None) -> str | None:
     return code if re.fullmatch(r"[a-z]{2,3}", code) and code not in {UNKNOWN, "zxx", "mul", "mis"} else None
 
 
-def _marked(words: Sequence[str]) -> Language:
+def _marked(counts: _Counts) -> Language:
     """A text with letters that only Vietnamese has: Vietnamese, unless most of it is English."""
-    english = sum(map(_ENGLISH.__contains__, words))
-    vietnamese = sum(1 for word in words if not word.isascii() or word in _VIETNAMESE)
+    english, vietnamese = counts.english, counts.vietnamese_or_marked
     less, more = sorted((english, vietnamese))
     mixed = less >= 2 and less * 4 >= more
     return Language("vi" if vietnamese >= english else "en", certain=True, mixed=mixed)
 
 
-def _unmarked(sample: str, words: Sequence[str]) -> Language:
+def _unmarked(sample: str, counts: _Counts) -> Language:
     """A text in Latin letters without Vietnamese marks: Vietnamese typed without them, English, or another."""
-    seen = _evidence(words)
+    seen = _evidence(counts)
     if _is_bare_vietnamese(seen):
         return Language("vi", certain=True, mixed=_is_mixed(seen))
-    if seen.english >= 0.2 and not _MARKED_STOPWORDS.isdisjoint(words):
+    if seen.english >= 0.2 and counts.marked_stopwords:
         return Language("vi", certain=True, mixed=True)
     if seen.english >= 0.5:
         return Language("en", certain=True, mixed=_is_mixed(seen))
@@ -116,15 +169,10 @@ def _is_mixed(seen: _Evidence) -> bool:
     return less * seen.words >= 2 and less * 4 >= more
 
 
-def _evidence(words: Sequence[str]) -> _Evidence:
-    count = len(words)
-    vietnamese: float = sum(map(_VIETNAMESE.__contains__, words)) + sum(
-        map(_MARKED_STOPWORDS.__contains__, words)
-    )
-    vietnamese += sum(map(_MAYBE_VIETNAMESE.__contains__, words)) / 2
-    english = sum(map(_ENGLISH.__contains__, words))
-    syllables = sum(1 for word in words if _SYLLABLE.fullmatch(word if word.isascii() else strip(word)))
-    return _Evidence(count, vietnamese / count, english / count, syllables / count)
+def _evidence(counts: _Counts) -> _Evidence:
+    vietnamese = counts.vietnamese + counts.marked_stopwords + counts.maybe_vietnamese / 2
+    total = counts.words
+    return _Evidence(total, vietnamese / total, counts.english / total, counts.syllables / total)
 
 
 @lru_cache(maxsize=1)
@@ -133,8 +181,9 @@ def _detector() -> LanguageDetector:
 
 
 def _by_library(sample: str) -> Language:
-    found = _detector().detect(sample)
+    clean = _without_noise(sample)
+    found = _detector().detect(clean)
     if found.language:
         return Language(_SAME.get(found.language, found.language), certain=found.is_reliable())
-    script = next((code for code, letters in _SCRIPTS if letters.search(sample)), None)
+    script = next((code for code, letters in _SCRIPTS if letters.search(clean)), None)
     return Language(script or UNKNOWN, certain=script is not None)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import mul
 
 import msgspec
 
@@ -52,11 +53,11 @@ class QuickModel:
         present = [(value, weights[name]) for name, value in signs.items() if name in weights]
         if len(totals) == 3:  # the model that reads every comment: worth a line of its own
             return softmax(_three(totals, present))
-        for value, row in present:
-            if value != 1.0:
-                totals = [total + value * weight for total, weight in zip(totals, row, strict=True)]
-        plain = [row for value, row in present if value == 1.0]
-        return softmax([*map(sum, zip(totals, *plain, strict=True))])
+        values = [value for value, _ in present]
+        columns = zip(*(row for _, row in present), strict=True)
+        return softmax(
+            [total + sum(map(mul, values, column)) for total, column in zip(totals, columns, strict=True)]
+        )
 
 
 def _three(totals: Sequence[float], present: Sequence[tuple[float, Sequence[float]]]) -> list[float]:

@@ -47,6 +47,7 @@ class PhraseTable(Generic[T]):
         """Matches from left to right that do not overlap, the longest first at each place."""
         found: list[Match[T]] = []
         free = 0  # tokens before this belong to a match
+        ended = [*tokens, None]
         for at, begun in enumerate(map(self._first.get, tokens)):
             if begun is None or at < free:
                 continue
@@ -56,7 +57,7 @@ class PhraseTable(Generic[T]):
                 end += 1
                 if node[0] is not _NOTHING:
                     best = (at, end, node[0])
-                node = node[1].get(tokens[end]) if node[1] and end < len(tokens) else None
+                node = node[1].get(ended[end])
             if best is not None:
                 found.append(best)
                 free = best[1]

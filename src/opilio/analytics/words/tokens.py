@@ -3,7 +3,8 @@
 import re
 import unicodedata
 from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
+from operator import eq
 
 from opilio.analytics.words.diacritics import CAPITAL, SMALL, settle_tones, strip
 from opilio.analytics.words.files import entries, lines_of, read_text
@@ -19,7 +20,7 @@ _EMOTICON = r"<3|>:\(|:'\(|[:=;]-?[)(\]dD3*|/<]+(?![\w])|\^_?\^|-[_.]-|=\.=|>\.<
 _LINK = re.compile(r"://|www\.|\.(?:com|vn|net|org|shop|io|me)\b")
 _FACE = re.compile(r"[<>:=;^(]|-[_.]-|t[_.]t")
 _DIGIT = re.compile(r"\d")
-_SIGNS = (_LINK, _FACE, _DIGIT)
+_SIGNS = (_LINK, _FACE)
 # "4K TV" is a screen, not a price of four thousand.
 _SCREEN = r"\b[24568]k(?=\s(?:tv|tivi|ti vi|uhd|oled|qled|hdr|monitor|video|camera)\b)"
 _UNITS = "k|tr|triệu|trieu|nghìn|nghin|ngàn|đồng|vnđ|vnd|usd|₫|đ"
@@ -42,11 +43,11 @@ _KINDS = {
 }
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=4)
 def _expressions(signs: tuple[bool, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """For texts with these signs and no others, without and with names: a link in one post must not slow all others."""
+    """For texts with digits and these signs, without and with names: a link in one post must not slow all others."""
     seen = [sign for sign, there in zip(_SIGNS, signs, strict=True) if there]
-    kinds = {kind: text for kind, (text, sign) in _KINDS.items() if sign is None or sign in seen}
+    kinds = {kind: text for kind, (text, sign) in _KINDS.items() if sign not in _SIGNS or sign in seen}
     named = "|".join(f"(?P<{kind}>{text})" for kind, text in kinds.items())
     return re.compile("|".join(f"(?:{text})" for text in kinds.values())), re.compile(named)
 
@@ -93,35 +94,63 @@ def squeeze(word: str) -> str:
 def tokens_of(text: str) -> tuple[list[str], list[str]]:
     """The tokens of a normalised text in lower case, and its hashtags as they were written."""
     small = text.lower()
-    quick, named = _expressions(tuple([sign.search(small) is not None for sign in _SIGNS]))
-    try:  # nearly all that people write was written before
-        tokens = list(chain.from_iterable(map(_READ.__getitem__, quick.findall(small))))
-    except KeyError:
-        return _read(named, small)
-    return _without_repeated_marks(tokens), []
+    tokens = _with_digits(small) if _DIGIT.search(small) else _without_digits(small)
+    hashtags: list[str] = []
+    if "#" in small:
+        hashtags = [token[1:] for token in tokens if token[0] == "#"]
+        tokens = [token for token in tokens if token[0] != "#"]
+    return _without_repeated_marks(tokens), hashtags
 
 
-# Pieces of text and the tokens they make. Long ones are not kept: a post may be a megabyte of one letter.
+# Pieces of text and the tokens they make: nearly all that people write was written before. A hashtag is kept with its
+# sign. Long pieces are not kept: a post may be a megabyte of one letter.
 _READ: dict[str, tuple[str, ...]] = {}
 _MOST_READ, _LONGEST_WORD, _LONGEST_OTHER = 50_000, 40, 8
 
 
-def _read(expression: re.Pattern[str], small: str) -> tuple[list[str], list[str]]:
+def _without_digits(small: str) -> list[str]:
+    """Only tokens with digits reach over a space ("0912 345 678"), so each piece between spaces is cut by itself."""
+    pieces = small.replace("\n", " . ").split()
+    try:
+        return list(chain.from_iterable(map(_READ.__getitem__, pieces)))
+    except KeyError:
+        return [token for piece in pieces for token in _READ.get(piece) or _cut(piece)]
+
+
+def _cut(piece: str) -> tuple[str, ...]:
+    _, named = _expressions((True, True))
+    made = tuple(
+        token for match in named.finditer(piece) for token in _tokens(str(match.lastgroup), match.group())
+    )
+    if len(piece) <= _LONGEST_WORD:
+        _keep(piece, made)
+    return made
+
+
+def _with_digits(small: str) -> list[str]:
+    quick, named = _expressions(tuple([sign.search(small) is not None for sign in _SIGNS]))
+    try:
+        return list(chain.from_iterable(map(_READ.__getitem__, quick.findall(small))))
+    except KeyError:
+        return _read(named, small)
+
+
+def _read(expression: re.Pattern[str], small: str) -> list[str]:
     tokens: list[str] = []
-    hashtags: list[str] = []
     for match in expression.finditer(small):
         kind, piece = str(match.lastgroup), match.group()
-        if kind == "hashtag":
-            hashtags.append(piece[1:])
-            continue
         made = _READ.get(piece) or _tokens(kind, piece)
         tokens += made
         # Digits in a row are a phone number or not by what stands around them: the short ones never are.
-        if len(piece) <= (_LONGEST_WORD if kind == "word" else _LONGEST_OTHER):
-            if len(_READ) >= _MOST_READ:
-                _READ.clear()
-            _READ[piece] = made
-    return _without_repeated_marks(tokens), hashtags
+        if len(piece) <= (_LONGEST_WORD if kind in {"word", "hashtag"} else _LONGEST_OTHER):
+            _keep(piece, made)
+    return tokens
+
+
+def _keep(piece: str, made: tuple[str, ...]) -> None:
+    if len(_READ) >= _MOST_READ:
+        _READ.clear()
+    _READ[piece] = made
 
 
 def _tokens(kind: str, piece: str) -> tuple[str, ...]:
@@ -137,6 +166,8 @@ def _tokens(kind: str, piece: str) -> tuple[str, ...]:
 
 
 def _without_repeated_marks(tokens: list[str]) -> list[str]:
+    if not any(map(eq, tokens, islice(tokens, 1, None))):
+        return tokens
     places = [at for at, token in enumerate(tokens) if token in BREAKS]
     repeated = {at for before, at in pairwise(places) if at == before + 1 and tokens[at] == tokens[before]}
     return [token for at, token in enumerate(tokens) if at not in repeated] if repeated else tokens

@@ -27,8 +27,10 @@ def test_the_larger_the_fewer(largest, expected):
     assert prefetch_for(largest) == expected
 
 
-async def test_the_broker_keeps_what_does_not_fit(bus):
+async def test_never_more_than_one_prefetch_is_held(bus):
+    """Not at the start, where no size is known, and not while the subscription is changed."""
     held: list[int] = []
+    held_when_asking: list[int] = []
     finish = asyncio.Semaphore(0)
     grown = asyncio.Event()
 
@@ -38,9 +40,16 @@ async def test_the_broker_keeps_what_does_not_fit(bus):
         held.remove(len(message.body))
         return Ack()
 
+    class Watched:
+        async def consume(self, *args, **options):
+            held_when_asking.append(len(held))
+            return await bus.consume(*args, **options)
+
     for _ in range(60):
         await bus.publish(RESULTS, "crawler.tiktok.result", bytes(MIB))
-    consumer = BoundedConsumer(bus, RESULTS_QUEUE, hold, max_bytes=3 * MIB)
+    consumer = BoundedConsumer(Watched(), RESULTS_QUEUE, hold, max_bytes=3 * MIB)
+    assert consumer.prefetch == 2
+    consumer.prefetch = 8  # as after small messages
     consumer.on_growth = grown.set
     await consumer.start()
     try:
@@ -59,6 +68,7 @@ async def test_the_broker_keeps_what_does_not_fit(bus):
         await until(settled)
         await asyncio.sleep(0.2)  # nothing more comes while three are held
         assert sum(held) == 3 * MIB
+        assert held_when_asking == [0, 0]
     finally:
         for _ in range(60):
             finish.release()

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from opilio.bus import Bus, Consumer, Handler, Message, Verdict
 
 _MAX_BYTES = 64 << 20
-# The first messages may be as large as a broker takes (16 MiB), so that few are asked for until their size is known.
-_LEAST, _FIRST, _MOST = 2, 8, 200
+_LARGEST = 16 << 20  # what RabbitMQ takes unless it is told otherwise
+_LEAST, _MOST = 2, 200
 
 
 def prefetch_for(largest: int, max_bytes: int = _MAX_BYTES) -> int:
@@ -24,7 +24,7 @@ class BoundedConsumer:
         self._max_bytes = max_bytes
         self._largest = 0  # bytes of the largest message since the last look
         self._consumer: Consumer | None = None
-        self.prefetch = _FIRST
+        self.prefetch = prefetch_for(_LARGEST, max_bytes)  # until a size is known
         # Called when messages are too large for the prefetch, so that it is adapted at once.
         self.on_growth: Callable[[], None] = lambda: None
 
@@ -39,16 +39,16 @@ class BoundedConsumer:
         return self._handler(message)
 
     async def adapt(self) -> dict[str, int]:
-        """What is being handled is finished by the old subscription."""
+        """Messages that were taken are finished before more are asked for: never more than one prefetch is held."""
         largest, self._largest = self._largest, 0
         if not largest or self._consumer is None:
             return {"resubscribed": 0}
         wanted = prefetch_for(largest, self._max_bytes)
         if self.prefetch // 2 < wanted < self.prefetch * 2:
             return {"resubscribed": 0}
-        old, self.prefetch = self._consumer, wanted
+        await self._consumer.close()
+        self.prefetch = wanted
         await self.start()
-        await old.close()
         return {"resubscribed": 1}
 
     async def close(self) -> None:

@@ -6,7 +6,7 @@ from opilio.analytics.gold import languages, posts, sentiments
 from opilio.analytics.pipeline import Pipeline
 from opilio.analytics.training.corpus import Generator, written
 from opilio.analytics.words.diacritics import strip
-from opilio.crawler.simulator.phrases import POSTS
+from opilio.crawler.simulator.phrases import COMMENTS, POSTS
 
 pipeline = Pipeline.default()
 # Measured with these weights, less a margin of about two points (bench/accuracy.py prints the figures).
@@ -85,8 +85,17 @@ def test_nothing_of_the_gold_sets_is_trained_on():
 
 
 @pytest.mark.parametrize("keyword", ["iphone", "trà đào", "VinFast"])
-@pytest.mark.parametrize(("mood", "expected"), [("good", "positive"), ("bad", "negative")])
-def test_praise_and_blame_of_the_demo_are_read_as_they_are_meant(mood, expected, keyword):
+@pytest.mark.parametrize(
+    ("mood", "expected"),
+    [("good", "positive"), ("bad", "negative"), ("flat", "neutral"), ("asking", "neutral")],
+)
+def test_the_posts_of_the_demo_are_read_as_they_are_meant(mood, expected, keyword):
     texts = [text.format(k=keyword) for language in POSTS.values() for text in language[mood]]
     found = dict(zip(texts, map(label, answers(texts, bare=False)), strict=True))
     assert found == dict.fromkeys(texts, expected)
+
+
+def test_comments_of_the_demo_without_an_opinion_are_neutral():
+    texts = [text for language in COMMENTS.values() for text in (*language["flat"], *language["asking"])]
+    found = dict(zip(texts, map(label, answers(texts, bare=False)), strict=True))
+    assert found == dict.fromkeys(texts, "neutral")

@@ -60,7 +60,7 @@ COMMENTS: Mapping[Language, Mapping[Mood, tuple[str, ...]]] = {
             "Đừng mua nha mọi người",
             "Chán thật sự 😡",
         ),
-        "flat": ("Hóng review chi tiết", "Xem cho biết", "Chấm hóng"),
+        "flat": ("Đang hóng review", "Xem cho biết", "Chấm hóng"),
         "asking": ("Giá bao nhiêu vậy shop?", "Mua ở đâu ạ?"),
     },
     "en": {

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from opilio.adapters.postgres import Database, Row, Statement, load_queries
+from opilio.adapters.postgres import Database, Row, Session, Statement, load_queries
 from opilio.contracts.analytics import (
     AnalysedProject,
     AnalyticsSummary,
@@ -102,8 +102,7 @@ class AnalyticsInsights:
 
     async def time_zone(self, project_id: str) -> ZoneInfo:
         """The zone that the days of a project are counted in."""
-        rows = await self._db.fetch(_Q.digest_zone, project_id=project_id)
-        return ZoneInfo(rows[0]["time_zone"] if rows else "UTC")
+        return _zone(await self._db.fetch(_Q.digest_zone, project_id=project_id))
 
     async def _days(self, project_id: str, wanted: PostFilter) -> _Days | None:
         return _Days.covering(wanted, await self.time_zone(project_id))
@@ -112,7 +111,12 @@ class AnalyticsInsights:
         return await self._ask(_Q.digest_labels, project_id=project_id, kind=kind, most=limit, **days.params)
 
     async def summary(self, project_id: str, wanted: PostFilter = _ALL, *, top: int = 5) -> AnalyticsSummary:
-        """All of a project on one page."""
+        """All of a project on one page, read in one transaction: each question alone would be five round trips."""
+        async with self._db.transaction() as session:
+            await session.execute(_Q.plan_for_these_values)
+            return await _OneTransaction(self._db, session).all_figures(project_id, wanted, top)
+
+    async def all_figures(self, project_id: str, wanted: PostFilter, top: int) -> AnalyticsSummary:
         found: dict[str, Any] = {
             **await self.figures(project_id, wanted),
             "project_id": project_id,
@@ -289,6 +293,28 @@ class AnalyticsInsights:
         ):
             yield rows
             at, key = rows[-1]["at"], rows[-1]["post_key"]
+
+
+class _OneTransaction(AnalyticsInsights):
+    """The same questions on one connection; the zone is asked once."""
+
+    def __init__(self, database: Database, session: Session) -> None:
+        super().__init__(database)
+        self._session = session
+        self._zones: dict[str, ZoneInfo] = {}
+
+    async def _ask(self, statement: Statement, **params: Any) -> list[Row]:
+        return await self._session.fetch(statement, **params)
+
+    async def time_zone(self, project_id: str) -> ZoneInfo:
+        if project_id not in self._zones:
+            rows = await self._ask(_Q.digest_zone, project_id=project_id)
+            self._zones[project_id] = _zone(rows)
+        return self._zones[project_id]
+
+
+def _zone(rows: list[Row]) -> ZoneInfo:
+    return ZoneInfo(rows[0]["time_zone"] if rows else "UTC")
 
 
 def _keyword_figures(row: Row) -> KeywordFigures:

@@ -61,7 +61,7 @@ insert into job_archive (job_id, policy_id, host_id, queue, status, priority, ba
   join numbered p on p.n = 1 + i % {POLICIES};
 insert into result (result_id, job_id, policy_id, bot_id, price, currency, title, in_stock, crawl_duration, crawled_at)
   select result_id, job_id, policy_id, locked_by, 10 + random() * 90, 'EUR', 'A thing', true, random() * 5, finished_at from job_archive;
-insert into value_change (policy_id, job_id, field, old, new, at)
+insert into changed_value (policy_id, job_id, field, old, new, at)
   select policy_id, job_id, 'price', '1', '2', finished_at from job_archive where random() < 0.3;
 insert into bot (bot_id, last_seen_at, capabilities) select 'bot-' || i, now(), '{{http}}' from generate_series(0, {BOTS - 1}) i;
 insert into bot_activity (bot_id, hour, pulls, pulled, done, failed) select 'bot-' || b, date_trunc('hour', now()) - h * interval '1 hour', 100, 900, 880, 20

@@ -88,7 +88,7 @@ class Machine(RuleBasedStateMachine):
     async def _begin(self) -> None:
         await self.farm.rows(
             "truncate host, policy, policy_state, policy_due, job_active, gate, job_archive, job_step, result, result_html, "
-            "value_change, late_result, event cascade"
+            "changed_value, first_values, late_result, event cascade"
         )
         self.farm.clock.at = datetime.now(UTC).replace(microsecond=0)
         await self.farm.opilio.hosts.set_limits("capped.example", Limits(1, None))

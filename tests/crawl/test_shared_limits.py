@@ -196,12 +196,16 @@ async def test_the_safety_net_checks_so_many_policies_a_time(farm: Farm) -> None
     assert [await scheduler.repair() for _ in range(5)] == [2, 2, 1, 0, 0]
 
 
-@pytest.mark.parametrize(("days", "left"), [(30, 1), (0, 3)])
+@pytest.mark.parametrize(("days", "left"), [(30, 1), (0, 5)])
 async def test_the_value_history_is_pruned_by_age(farm_with: FarmMaker, days: int, left: int) -> None:
     farm = farm_with(keep_values_days=days)
     await farm.submit(await farm.one(), title="Lamp")
-    assert await farm.value("select count(*) from value_change") == 3
-    old = "update value_change set at = at - interval '31 days' where change_id in ({})"
-    await farm.rows(old.format("select change_id from value_change order by 1 limit 2"))
+    for price in (5, 6):
+        farm.later(days=2)
+        await farm.due()
+        await farm.submit(*await farm.pull(), price=price)
+    assert await farm.value("select count(*) from value_change") == 5
+    await farm.rows("update first_values set at = at - interval '40 days'")
+    await farm.rows("update changed_value set at = at - interval '40 days' where new = '5'")
     await farm.opilio.retention.run()
     assert await farm.value("select count(*) from value_change") == left

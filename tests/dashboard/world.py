@@ -38,7 +38,8 @@ from generate_series(date_trunc('minute', now() - interval '24 hours'), date_tru
 )
 _AGE = parse_statement(
     "age",
-    "update value_change set at = at - :days::int * interval '1 day' where change_id <= :newest::bigint",
+    """with first as (update first_values set at = at - :days::int * interval '1 day' where change_id <= :newest::bigint)
+update changed_value set at = at - :days::int * interval '1 day' where change_id <= :newest::bigint""",
 )
 _NEWEST = parse_statement("newest", "select coalesce(max(change_id), 0) from value_change")
 

@@ -19,6 +19,7 @@ from opilio.crawl.job import Cause, State, apply
 from opilio.crawl.politeness import FORGIVEN_AFTER, Cooling
 from opilio.crawl.retry import Decision, RetryFacts
 from opilio.crawl.sql import QUERIES
+from opilio.crawl.value_history import write_history
 from opilio.lock_rules import Claim
 
 _PARK_WHEN_COOLED = 200
@@ -186,8 +187,7 @@ class LockEnds:
             await session.execute(QUERIES.finish_jobs, now=now, **_finished(self.finished))
         if self.returned:
             await session.execute(QUERIES.return_jobs, **_returned(list(self.returned.values())))
-        if self.changed:
-            await session.execute(QUERIES.add_changes, **_changes(self.changed, now))
+        await write_history(session, self.changed, now)
         if self.late:
             await session.execute(QUERIES.keep_late, **_late(self.late))
         forgiven = sorted(self.forgiven_hosts - self.cooled.keys())
@@ -346,17 +346,6 @@ def _returned(jobs: Sequence[ReturnedJob]) -> dict[str, list[Any]]:
         "run_ats": [j.run_at for j in jobs],
         "errors": [j.error for j in jobs],
         "error_codes": [j.error_code for j in jobs],
-    }
-
-
-def _changes(changed: Sequence[tuple[Row, Change]], now: datetime) -> dict[str, list[Any]]:
-    return {
-        "policy_ids": [row["policy_id"] for row, _ in changed],
-        "job_ids": [row["job_id"] for row, _ in changed],
-        "fields": [change.field for _, change in changed],
-        "olds": [change.old for _, change in changed],
-        "news": [change.new for _, change in changed],
-        "ats": [now for _ in changed],
     }
 
 

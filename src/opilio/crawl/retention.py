@@ -56,5 +56,6 @@ class Retention:
 
     async def _drop_values(self, before: datetime) -> None:
         """Oldest first, a short statement a batch, so that submits never wait for it."""
-        while await self._db.execute(QUERIES.drop_values, before=before, most=_BATCH) == _BATCH:
-            continue
+        for statement in (QUERIES.drop_values, QUERIES.drop_first_values):
+            while await self._db.execute(statement, before=before, most=_BATCH) == _BATCH:
+                continue

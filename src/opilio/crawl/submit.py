@@ -218,7 +218,7 @@ class Submitter:
                 last_data=remembered(before, sent.values),
                 result=stored,
                 digest=sent.claim.digest,
-                answer=body,
+                answer=_kept_answer(row, sent, values),
                 html_hash=sent.html_hash,
                 validators=sent.validators,
                 rescheduled=rescheduled,
@@ -338,6 +338,14 @@ def _stored_result(sent: Submission, upload: Upload) -> StoredResult:
         html_body=None if upload.blob else sent.raw_html,
         html_blob=upload.blob,
     )
+
+
+def _kept_answer(row: Row, sent: Submission, values: Values) -> bytes:
+    """What the row of the archived job does not say; the function `archived_answer` adds the rest."""
+    kept: dict[str, Any] = {"price": values.price, "currency": values.currency}
+    if sent.not_modified:
+        kept["result_id"] = row["last_result_id"]
+    return _encode(kept)
 
 
 def _late_body(sent: Submission) -> dict[str, Any]:

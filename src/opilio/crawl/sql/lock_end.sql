@@ -21,11 +21,11 @@ gone as (
 archived as (
   insert into job_archive (job_id, policy_id, host_id, queue, status, priority, base_priority, retry_count, max_retries,
     run_at, created_at, created_by, locked_by, locked_at, locked_until, lock_ttl_seconds, lock_token, last_error,
-    last_error_code, finished_at, finished_by, reason, result_id, digest, answer)
+    last_error_code, finished_at, finished_by, reason, result_id, digest, answer, next_run_at)
   select g.job_id, g.policy_id, g.host_id, g.queue, i.state, g.priority, g.base_priority, g.retry_count, g.max_retries,
     g.run_at, g.created_at, g.created_by, g.locked_by, g.locked_at, g.locked_until, g.lock_ttl_seconds, g.lock_token,
     coalesce(i.error, g.last_error), coalesce(i.error_code, g.last_error_code), clock.at, i.by, i.reason, i.result_id,
-    i.digest, i.answer
+    i.digest, i.answer, case i.state when 'done' then i.next_run_at end  -- archived_answer says it again
   from gone g join input i on i.job_id = g.job_id cross join clock),
 stored as (
   insert into result (result_id, job_id, policy_id, bot_id, price, currency, title, in_stock, parsed_data, html_hash,
@@ -88,9 +88,14 @@ select * from unnest(:job_ids::uuid[], :from_states::text[], :to_states::text[],
   :reasons::text[], :bots::text[], :tokens::uuid[], :digests::bytea[], :answers::jsonb[]);
 
 -- name: add_changes
--- The value history.
-insert into value_change (policy_id, job_id, field, old, new, at)
+-- The value history: values that replaced another.
+insert into changed_value (policy_id, job_id, field, old, new, at)
 select * from unnest(:policy_ids::uuid[], :job_ids::uuid[], :fields::text[], :olds::jsonb[], :news::jsonb[], :ats::timestamptz[]);
+
+-- name: add_first_values
+-- The value history: what a crawl saw for the first time, one row a crawl; the view value_change shows a row each.
+insert into first_values (policy_id, job_id, seen, at)
+select * from unnest(:policy_ids::uuid[], :job_ids::uuid[], :seen::jsonb[], :ats::timestamptz[]);
 
 -- name: keep_late
 -- Results that were refused as late, once each.

@@ -16,5 +16,11 @@ delete from policy p where p.deleted_at < :before::timestamptz
 -- name: drop_values
 -- The oldest of the value history past its age; ids rise with time, so that the primary key finds them.
 with oldest as materialized (
-  select v.change_id, v.at from value_change v order by v.change_id limit :most::int)
-delete from value_change v using oldest o where v.change_id = o.change_id and o.at < :before::timestamptz;
+  select v.change_id, v.at from changed_value v order by v.change_id limit :most::int)
+delete from changed_value v using oldest o where v.change_id = o.change_id and o.at < :before::timestamptz;
+
+-- name: drop_first_values
+-- The same for first values.
+with oldest as materialized (
+  select v.change_id, v.at from first_values v order by v.change_id limit :most::int)
+delete from first_values v using oldest o where v.change_id = o.change_id and o.at < :before::timestamptz;

@@ -7,7 +7,7 @@ from policy p where p.labels ->> 'demo' = 'true' and p.deleted_at is null;
 
 -- name: add_demo_changes
 -- Values as they were found.
-insert into value_change (policy_id, job_id, field, old, new, at)
+insert into changed_value (policy_id, job_id, field, old, new, at)
 select * from unnest(:policy_ids::uuid[], :job_ids::uuid[], :fields::text[], :olds::jsonb[], :news::jsonb[], :ats::timestamptz[]);
 
 -- name: add_demo_jobs

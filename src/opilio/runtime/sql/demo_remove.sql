@@ -39,7 +39,8 @@ delete from result where policy_id = any(:policy_ids::uuid[]);
 
 -- name: delete_values
 -- Value history.
-delete from value_change where policy_id = any(:policy_ids::uuid[]);
+with first as (delete from first_values where policy_id = any(:policy_ids::uuid[]))
+delete from changed_value where policy_id = any(:policy_ids::uuid[]);
 
 -- name: delete_alert_states
 -- What alerts remember of its policies.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.run_all import failures, node_id
+from tests.run_all import failures, is_roomy, node_id
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,11 @@ def test_failures_and_errors_with_their_first_line(tmp_path: Path):
 
 def test_no_report_names_no_test(tmp_path: Path):
     assert failures(tmp_path / "none.xml") == {}
+
+
+def test_memory_is_used_only_where_there_is_some(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    assert not is_roomy(tmp_path / "none")
+    monkeypatch.setattr("tests.run_all.ROOM", 1)
+    assert is_roomy(tmp_path)
+    monkeypatch.setattr("tests.run_all.ROOM", 1 << 60)
+    assert not is_roomy(tmp_path)

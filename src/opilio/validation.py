@@ -3,17 +3,6 @@
 import re
 from typing import Any
 
-_KINDS = {
-    "int": "a whole number",
-    "float": "a number",
-    "decimal": "a number",
-    "str": "text",
-    "bool": "true or false",
-    "object": "an object",
-    "array": "a list",
-    "datetime": "a date and time",
-    "uuid": "a UUID",
-}
 _BOUND = re.compile(r"Expected `[\w| ]+` (?P<sign><=|>=|<|>) (?P<limit>\S+)")
 _LENGTH = re.compile(r"Expected `(?P<kind>\w+)[\w| ]*` of length (?P<sign><=|>=) (?P<limit>\d+)")
 _KIND = re.compile(r"Expected `(?P<kinds>[\w| ]+)`, got `")
@@ -23,6 +12,19 @@ _CHOICE = re.compile(r"Invalid enum value (?P<value>.+)", re.DOTALL)
 def translatable(template: str) -> str:
     """Marks a text for translation."""
     return template
+
+
+_KINDS = {
+    "int": translatable("a whole number"),
+    "float": translatable("a number"),
+    "decimal": translatable("a number"),
+    "str": translatable("text"),
+    "bool": translatable("true or false"),
+    "object": translatable("an object"),
+    "array": translatable("a list"),
+    "datetime": translatable("a date and time"),
+    "uuid": translatable("a UUID"),
+}
 
 
 def plain_words(message: str) -> tuple[str, dict[str, Any]]:

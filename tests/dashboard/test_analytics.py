@@ -24,6 +24,10 @@ async def test_from_the_list_to_the_figures(admin: Page, opilio: Opilio) -> None
     await expect(admin.locator("#voice tbody tr")).to_have_count(3)
     await expect(admin.locator("#voice")).to_contain_text("Phúc An")
     await expect(admin.locator("#alerts")).to_contain_text("risk: ")
+    # An alert says what the post says, and leads to it.
+    await expect(admin.locator("#alerts q").first).not_to_be_empty()
+    link = admin.locator("#alerts").get_by_role("link", name="Open post").first
+    assert (await link.get_attribute("href") or "").startswith("https://")
     await expect(admin.locator(".post")).to_have_count(15)
     await admin.get_by_role("link", name="Older").click()
     await expect(admin.locator(".post").first).to_be_visible()
@@ -51,6 +55,25 @@ async def test_a_filter_is_an_address_and_means_the_same_everywhere(admin: Page,
     await admin.locator("#words a").first.click()
     await expect(admin.get_by_label("Keyword")).not_to_have_value("")
     await expect(admin.get_by_label("All sentiments")).to_have_value("negative")
+
+
+async def test_the_report_is_printed_without_controls(admin: Page, opilio: Opilio) -> None:
+    await fill_projects(opilio)
+    await admin.goto("/analytics/tea")
+    await expect(admin.locator("#voice")).to_be_visible()
+    await admin.evaluate("window.print = () => { window.printed = true; }")
+    await admin.get_by_role("button", name="Print").click()
+    assert await admin.evaluate("window.printed") is True
+    await admin.emulate_media(media="print")
+    for hidden in (
+        admin.locator("aside"),
+        admin.locator(".filters"),
+        admin.get_by_role("button", name="Print"),
+    ):
+        await expect(hidden).to_be_hidden()
+    await expect(admin.locator("h1")).to_contain_text("Trà sữa")
+    for shown in ('[data-chart="sentiment"] svg', "#voice tbody tr", ".post"):
+        await expect(admin.locator(shown).first).to_be_visible()
 
 
 async def test_other_formats_contain_what_the_page_shows(admin: Page, opilio: Opilio) -> None:

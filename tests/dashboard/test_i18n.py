@@ -61,6 +61,20 @@ async def test_a_refusal_in_vietnamese(admin: Page, site: str) -> None:
     await expect(admin.locator("#h-brand_keywords")).to_contain_text("ít nhất một từ khóa")
 
 
+async def test_reasons_of_rejected_rows_in_vietnamese(admin: Page, site: str) -> None:
+    await admin.context.add_cookies([{"name": "opilio_lang", "value": "vi", "url": site}])
+    await admin.goto("/policies/import")
+    await admin.locator("#text").fill(
+        "url,priority,hot\nhttps://a.example/1,700,\nhttps://a.example/2,many,\nhttps://a.example/3,5\nftp://a.example/4,5,\n"
+    )
+    await admin.locator("#import-form button[type=submit]").click()
+    rows = admin.locator("#import-progress tbody tr")
+    await expect(rows).to_have_count(4)
+    for number, text in enumerate(("priority: phải", "'many' không phải là số nguyên", "có 2 ô", "url: ")):
+        await expect(rows.nth(number)).to_contain_text(text)
+    assert "must be" not in await rows.nth(3).inner_text()
+
+
 async def test_a_list_is_a_command_too(admin: Page, opilio: Opilio, site: str) -> None:
     await add_policy(opilio, "https://a.example/1")
     await admin.goto("/policies?enabled=no&host=a.example&q='; rm -rf / %23")

@@ -1,15 +1,16 @@
 """Live pages: one look for all viewers, and a marker that never says more than it knows."""
 
 import asyncio
+import re
 
 import asyncpg
 import pytest
-from playwright.async_api import Page, Route, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from opilio.insights.dashboard import Figures, Watched
 from opilio.runtime.bootstrap import Opilio
 from opilio.web.dashboard.live import Live
-from tests.dashboard.conftest import add_policy
+from tests.dashboard.conftest import add_policy, log_in, serving
 
 
 async def test_one_look_serves_every_viewer(opilio: Opilio) -> None:
@@ -65,3 +66,18 @@ async def test_a_script_that_arrives_late_does_not_keep_the_page_from_living(adm
     await admin.route("**/hx-sse.min.js*", late)
     await admin.goto("/")
     await expect(admin.locator("#live-marker")).to_have_text("Live")
+
+
+async def test_the_page_dims_when_the_server_is_away_and_says_since_when(
+    browser: Browser, opilio: Opilio
+) -> None:
+    async with serving(opilio) as address:
+        page = await (await browser.new_context(base_url=address, locale="en-GB")).new_page()
+        await page.clock.install()
+        await log_in(page, opilio, "admin", "admin")
+        await expect(page.locator("#live-marker")).to_have_attribute("data-state", "live")
+        await expect(page.locator("#main")).not_to_have_class(re.compile("outage"))
+    await page.clock.fast_forward(40_000)
+    await expect(page.locator("#main")).to_have_class(re.compile("outage"))
+    await expect(page.locator("#live-marker")).to_have_text(re.compile(r"^No update for \d\d s$"))
+    await page.context.close()

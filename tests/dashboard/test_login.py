@@ -2,6 +2,8 @@
 
 import asyncio
 import re
+from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from playwright.async_api import Page, expect
 
@@ -57,6 +59,42 @@ async def test_guessing_is_slowed_down(page: Page, opilio: Opilio) -> None:
     await page.get_by_label("Password", exact=True).fill("a wrong guess")
     await page.get_by_role("button", name="Log in").click()
     await expect(page.get_by_role("alert")).to_contain_text("too many login attempts")
+
+
+async def test_a_refused_change_says_why_and_keeps_the_password(admin: Page, opilio: Opilio) -> None:
+    for current, again, why in (
+        ("not my password", "a new long password", "wrong"),
+        (PASSWORD, "another long password", "the two passwords differ"),
+    ):
+        await admin.goto("/account")
+        await admin.get_by_label("Current password").fill(current)
+        await admin.get_by_label("New password", exact=True).fill("a new long password")
+        await admin.get_by_label("Repeat the new password").fill(again)
+        await admin.get_by_role("button", name="Change password").click()
+        await expect(admin.get_by_role("alert").filter(has_text=why)).to_be_visible()
+    assert await opilio.operators.log_in("admin", PASSWORD)
+
+
+async def test_times_are_shown_in_the_chosen_zone(admin: Page, opilio: Opilio, bot: Bot, site: str) -> None:
+    await opilio.operator_actions.run_now(await add_policy(opilio, "https://a.example/1"), "operator:admin")
+    (job,) = await bot.pull()
+    moment = (await opilio.insights.timeline(UUID(job["job_id"])))[0].at
+    await admin.goto("/account")
+    assert (await admin.get_by_label("Time zone").locator("option").first.inner_text()).startswith(
+        "As this browser ("
+    )
+    for zone in ("Asia/Ho_Chi_Minh", "America/New_York"):
+        await admin.goto("/account")
+        async with admin.expect_navigation():
+            await admin.get_by_label("Time zone").select_option(zone)
+        await expect(admin.get_by_label("Time zone")).to_have_value(zone)
+        await admin.goto(f"/jobs/{job['job_id']}")
+        shown = admin.locator(f"relative-time[datetime='{moment.isoformat()}'][format=datetime]").first
+        await expect(shown).to_contain_text(f"{moment.astimezone(ZoneInfo(zone)):%H:%M:%S}")
+    # A name that is no zone is not used.
+    await admin.context.add_cookies([{"name": "opilio_zone", "value": "Nowhere/Else", "url": site}])
+    await admin.goto("/account")
+    await expect(admin.get_by_label("Time zone")).to_have_value("")
 
 
 async def test_the_account_page_changes_the_password_and_ends_other_sessions(

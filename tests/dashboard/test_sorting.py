@@ -125,3 +125,15 @@ insert into job_archive (job_id, policy_id, host_id, queue, status, priority, ba
   created_at, created_by, finished_at, finished_by, reason)
 select opilio_uuid7(), p.policy_id, p.host_id, 'http', 'failed', 50, 50, n % 4, 3, now(), now(), 'test', now(), 'test', 'test'
 from policy p, generate_series(1, 120) n"""
+
+
+async def test_cards_on_a_phone_sort_too(admin: Page, opilio: Opilio, bot: Bot) -> None:
+    await three_products(opilio, bot)
+    await admin.set_viewport_size({"width": 390, "height": 800})
+    await admin.goto("/policies")
+    await expect(admin.locator("thead").get_by_role("link", name="Price")).to_be_visible()
+    await expect(admin.locator("thead").get_by_text("7 days")).to_be_hidden()  # does not sort
+    await press(admin, "Price")
+    assert await column(admin, 2) == ["Product 2", "Product 0", "Product 1"]
+    await press(admin, "Price")
+    assert await column(admin, 2) == ["Product 1", "Product 0", "Product 2"]

@@ -96,13 +96,22 @@ class Policy(msgspec.Struct, kw_only=True):
     updated_at: datetime
 
 
-class ImportRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+class ImportRow(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     """What became of one row of an import; rows are counted from 1."""
 
     row: int
     url: str | None
     status: str
     error: str | None = None
+
+    def refused_with(self, refusal: Exception) -> "ImportRow":
+        """Keeps the refusal behind `error`, which can be translated; it is not part of the answer of the API."""
+        self.__dict__["refusal"] = refusal
+        return self
+
+    @property
+    def refusal(self) -> Any:
+        return self.__dict__.get("refusal")
 
 
 class ImportAnswer(msgspec.Struct, kw_only=True):

@@ -19,8 +19,8 @@ from msgspec import UNSET
 from opilio import audit
 from opilio.contracts.policies import ImportRow, PolicyPatch
 from opilio.crawl.policies import Draft
-from opilio.errors import Invalid
-from opilio.validation import plain_words
+from opilio.errors import Invalid, Refused
+from opilio.validation import plain_words, translatable
 
 Reading: TypeAlias = Draft | ImportRow
 
@@ -43,7 +43,7 @@ def read_csv(lines: Iterable[str], columns: Mapping[str, str] | None = None) -> 
     header = _header([(columns or {}).get(name, name) for name in names])
     for row, cells in enumerate(_rows(table), 1):
         if isinstance(cells, csv.Error):
-            yield _rejected(row, None, f"cannot be read: {cells}")
+            yield _rejected(row, None, _Row(translatable("cannot be read: %(error)s"), error=str(cells)))
         else:
             yield _from_cells(row, header, cells)
 
@@ -122,7 +122,8 @@ def _rows(table: Iterator[list[str]]) -> Iterator[list[str] | csv.Error]:
 
 def _from_cells(row: int, header: list[str], cells: list[str]) -> Reading:
     if len(cells) != len(header):
-        return _rejected(row, None, f"has {len(cells)} cells; the header names {len(header)} columns")
+        text = translatable("has %(cells)s cells; the header names %(columns)s columns")
+        return _rejected(row, None, _Row(text, cells=len(cells), columns=len(header)))
     said = {name: cell.strip() for name, cell in zip(header, cells, strict=True) if name and cell.strip()}
     url = said.get("url")
     unknown = [name for name in header if name and name not in FIELDS]
@@ -133,7 +134,7 @@ def _from_cells(row: int, header: list[str], cells: list[str]) -> Reading:
         try:
             values[name] = _FROM_TEXT[name](cell)
         except (ValueError, RecursionError):
-            return _rejected(row, url, f"{name}: {cell[:40]!r} is not {_WANTED[name]}")
+            return _rejected(row, url, Invalid(name, _WANTED[name], value=repr(cell[:40])))
     return _from_values(row, url, values)
 
 
@@ -177,12 +178,12 @@ _FROM_TEXT: dict[str, Callable[[str], Any]] = {
 }
 _WANTED = {
     name: {
-        _boolean: "true or false",
-        _number: "a number",
-        _whole: "a whole number",
-        _object: "a JSON object",
-        _labels: "key=value pairs or a JSON object",
-    }.get(parse, "text")
+        _boolean: translatable("%(value)s is not true or false"),
+        _number: translatable("%(value)s is not a number"),
+        _whole: translatable("%(value)s is not a whole number"),
+        _object: translatable("%(value)s is not a JSON object"),
+        _labels: translatable("%(value)s is not key=value pairs or a JSON object"),
+    }.get(parse, translatable("%(value)s is not text"))
     for name, parse in _FROM_TEXT.items()
 }
 
@@ -202,9 +203,9 @@ def _from_line(row: int, text: str) -> Reading:
     try:
         value = _json(text)
     except RecursionError:
-        return _rejected(row, None, "is nested too deeply")
+        return _rejected(row, None, _Row(translatable("is nested too deeply")))
     except (msgspec.DecodeError, UnicodeError) as error:
-        return _rejected(row, None, f"is not JSON: {error}")
+        return _rejected(row, None, _Row(translatable("is not JSON: %(error)s"), error=str(error)))
     return _from_values(row, _url_of(value), value)
 
 
@@ -231,7 +232,7 @@ def read_sitemap(data: bytes) -> Iterator[Reading]:
         yield (
             Draft(row, url, PolicyPatch(url=url))
             if url
-            else _rejected(row, None, "url: <loc> is missing or empty")
+            else _rejected(row, None, Invalid("url", "<loc> is missing or empty"))
         )
 
 
@@ -326,31 +327,40 @@ def _from_values(row: int, url: str | None, values: Any) -> Reading:
 
 def _draft(row: int, patch: PolicyPatch) -> Reading:
     if patch.url is UNSET:
-        return _rejected(row, None, "url: is missing")
+        return _rejected(row, None, Invalid("url", "is missing"))
     return Draft(row, patch.url, patch)
 
 
-def _rejected(row: int, url: str | None, error: str) -> ImportRow:
-    return ImportRow(row=row, url=url, status="rejected", error=error)
+class _Row(Refused):
+    """A row that cannot be read as a whole."""
+
+    def __init__(self, template: str, **params: Any) -> None:
+        super().__init__("validation_error", template, **params)
 
 
-def _unknown(name: str) -> str:
-    return f"{name[:40]}: is no field of a policy; the fields are {', '.join(FIELDS)}"
+def _rejected(row: int, url: str | None, refusal: Refused) -> ImportRow:
+    return ImportRow(row=row, url=url, status="rejected", error=refusal.message).refused_with(refusal)
+
+
+def _unknown(name: str) -> Invalid:
+    text = translatable("is no field of a policy; the fields are %(fields)s")
+    return Invalid(name[:40], text, fields=", ".join(FIELDS))
 
 
 _AT = re.compile(r"^(?P<what>.*) - at `(?:key in )?\$\.?(?P<field>.*)`$", re.DOTALL)
 _STRANGE = re.compile(r"^Object contains unknown field `(?P<name>.*)`", re.DOTALL)
 
 
-def _in_words(error: msgspec.ValidationError) -> str:
+def _in_words(error: msgspec.ValidationError) -> Refused:
     """`Expected `int` <= 100 - at `$.priority`` → `priority: must be at most 100`."""
     text = str(error)
     if strange := _STRANGE.match(text):
         return _unknown(strange["name"])
     found = _AT.match(text)
     template, params = plain_words(found["what"] if found else text)
-    what = template % params if params else template
-    return f"{found['field']}: {what}" if found and found["field"] else what
+    return (
+        Invalid(found["field"], template, **params) if found and found["field"] else _Row(template, **params)
+    )
 
 
 # ── saving ───────────────────────────────────────────────────────────────────────────────────────

@@ -95,7 +95,7 @@ class Policies:
             except Invalid as error:
                 refused[draft.row] = ImportRow(
                     row=draft.row, url=draft.url, status="rejected", error=error.message
-                )
+                ).refused_with(error)
         return good, refused
 
     async def _import(

@@ -113,21 +113,28 @@ where (:after::uuid is null or a.job_id > :after::uuid) and (:until::uuid is nul
 order by a.job_id limit :most::int;
 
 -- name: host_list
--- Hosts, those that need attention first, or in a chosen order.
-select * from (
+-- Hosts, those that need attention first, or in a chosen order. An order by a count needs it of every host: one pass over the
+-- rows that are counted; the other counts are those of the hosts that are shown.
+with counted as materialized (
+  select j.host_id, count(*) as n from job_active j where :sort::text = 'locked' and j.place = 'locked' group by 1
+  union all
+  select j.host_id, count(*) from job_active j where :sort::text = 'waiting' and j.place in ('free', 'gated') group by 1
+  union all
+  select p.host_id, count(*) from policy p where :sort::text = 'policies' and p.deleted_at is null group by 1
+), shown as materialized (
+  select h.host_id, coalesce(c.n, 0) * case when :reverse::boolean then 1 else -1 end as by_count,
+    case when :sort::text = 'host' and :reverse::boolean then h.name end as by_name,
+    case when :sort::text = 'attention' then greatest(h.cooling_until, now()) end as by_attention
+  from host h left join counted c using (host_id)
+  where (:q::text is null or position(lower(:q::text) in h.name) > 0)
+    and (:cooling::boolean is null or (h.cooling_until > now()) = :cooling::boolean)
+  order by by_count, by_name desc, by_attention desc, h.name limit :most::int offset :skip::int
+)
 select h.name as host, h.max_concurrent, h.min_delay_seconds, h.next_at, h.cooling_until, h.cooling_reason, h.strikes,
   (select count(*) from job_active j where j.host_id = h.host_id and j.place = 'locked')::int as locked,
   (select count(*) from (select 1 from job_active j where j.host_id = h.host_id and j.place in ('free', 'gated') limit 1000) w)::int as waiting,
   (select count(*) from (select 1 from policy p where p.host_id = h.host_id and p.deleted_at is null limit 1000) w)::int as policies
-from host h
-where (:q::text is null or position(lower(:q::text) in h.name) > 0)
-  and (:cooling::boolean is null or (h.cooling_until > now()) = :cooling::boolean)) h
-order by
-  case when :sort::text = 'locked' then h.locked when :sort::text = 'waiting' then h.waiting
-       when :sort::text = 'policies' then h.policies end * case when :reverse::boolean then 1 else -1 end,
-  case when :sort::text = 'host' and :reverse::boolean then h.host end desc,
-  case when :sort::text = 'attention' then greatest(h.cooling_until, now()) end desc, h.host
-limit :most::int offset :skip::int;
+from shown s join host h using (host_id) order by s.by_count, s.by_name desc, s.by_attention desc, h.name;
 
 -- name: error_rate_of_hosts
 -- How crawls of some hosts went lately, from the states of their policies.

@@ -1,8 +1,9 @@
-"""The operator's own account: password, sessions, language and theme."""
+"""The operator's own account: password, sessions, language, theme and time zone."""
 
 from typing import Any
 
 from opilio.web.dashboard.page import Page, PageRequest, Section, redirect
+from opilio.web.dashboard.render import time_zones
 from opilio.web.login import COOKIE
 
 ACCOUNT = Section()
@@ -11,7 +12,7 @@ ACCOUNT = Section()
 @ACCOUNT.page("/account")
 async def account(request: PageRequest) -> Page:
     sessions = await request.opilio.operators.sessions(request.http.cookies[COOKIE])
-    values = {"name": request.actor.partition(":")[2], "sessions": sessions}
+    values = {"name": request.actor.partition(":")[2], "sessions": sessions, "zones": time_zones()}
     return Page("account.html", request.locale.gettext("Account"), values, rows=sessions)
 
 

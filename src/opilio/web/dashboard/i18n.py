@@ -73,6 +73,8 @@ class Locale:
     def fill(self, template: str, params: Mapping[str, Any]) -> str:
         """A template of another part, translated and filled in; one without parameters is taken literally."""
         found = self._one(template)
+        if kind := params.get("kind"):
+            params = {**params, "kind": self._one(kind)}
         return found % params if params else found
 
     def ngettext(self, one: str, many: str, n: int, **values: Any) -> str:

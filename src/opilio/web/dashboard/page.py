@@ -4,10 +4,11 @@ import base64
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote, unquote, urlencode
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import msgspec
 from litestar import Response
@@ -27,7 +28,7 @@ from opilio.web.codec import AnyRequest, refuse
 from opilio.web.dashboard.forms import Form, clean, is_local, read_form, uuid_of, with_query
 from opilio.web.dashboard.i18n import Locale, choose_language
 from opilio.web.dashboard.page_data import as_data, split_format
-from opilio.web.dashboard.render import render, render_plain
+from opilio.web.dashboard.render import render, render_plain, zone_of
 from opilio.web.login import current_operator
 
 FLASH = "opilio_flash"
@@ -70,7 +71,7 @@ class PageRequest:
         return {"yes": True, "no": False}.get(self.query(name) or "")
 
     def moment(self, name: str, *, is_end: bool = False) -> datetime | None:
-        """A date or a time of the query string, in UTC if it has no zone; a date as an end includes its day."""
+        """A date or a time of the query string, in the viewer's zone if it has none; a date as an end includes its day."""
         text = self.query(name)
         if text is None:
             return None
@@ -78,8 +79,8 @@ class PageRequest:
             found = datetime.fromisoformat(text)
         except ValueError:
             raise Invalid(name, "must be a date, such as 2030-01-31") from None
-        found = found if found.tzinfo else found.replace(tzinfo=UTC)
-        return found + timedelta(days=1) if is_end and len(text) == _DATE else found
+        found = found + timedelta(days=1) if is_end and len(text) == _DATE else found
+        return found if found.tzinfo else found.replace(tzinfo=ZoneInfo(zone_of(self.http) or "UTC"))
 
     def page_number(self) -> int:
         text = self.query("page") or "1"
@@ -167,6 +168,7 @@ class Page:
     rows: Sequence[Any] | None = None
     charts: bool = False
     frames: bool = False
+    inline_styles: bool = False
     watch: str = ""
     status: int = 200
     commands: Any = None

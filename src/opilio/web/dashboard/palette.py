@@ -51,7 +51,7 @@ def _pages(request: PageRequest) -> list[PaletteItem]:
         (gettext("Webhooks"), "/webhooks", page),
         (gettext("Events"), "/events", page),
         (gettext("Dead letters"), "/dlq", page),
-        ("API", "/schema", page),
+        ("API", "/reference", page),
     ]
     if request.can("write"):
         items += [

@@ -4,6 +4,7 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
+from zoneinfo import available_timezones
 
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
@@ -67,18 +68,19 @@ def render(template: str, request: Any, page: Any, *, flash: str = "") -> Respon
             page=page,
             title=page.title,
             theme=theme_of(request.http),
+            zone=zone_of(request.http),
             flash=flash,
             csrf=request.operator.csrf_token,
             **page.values,
         )
     )
-    frames = "; frame-src 'self'" if page.frames else ""
-    return _html(html, page.status, _CSP + frames)
+    csp = _CSP.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'") if page.inline_styles else _CSP
+    return _html(html, page.status, f"{csp}; frame-src 'self'" if page.frames else csp)
 
 
 def render_plain(template: str, locale: Locale, *, status: int = 200, **values: Any) -> Response[Any]:
     """A page without an operator: login, and the error page while the database is away."""
-    html = environment(locale.language).get_template(template).render(theme="auto", **values)
+    html = environment(locale.language).get_template(template).render(theme="auto", zone="", **values)
     return _html(html, status, _CSP)
 
 
@@ -94,6 +96,19 @@ def _html(html: str, status: int, csp: str) -> Response[Any]:
 def theme_of(request: Any) -> str:
     chosen = request.cookies.get("opilio_theme", "auto")
     return chosen if chosen in THEMES else "auto"
+
+
+@lru_cache(maxsize=1)
+def time_zones() -> tuple[str, ...]:
+    """Time zones to choose from, by the names of places."""
+    places = (name for name in available_timezones() if "/" in name and not name.startswith("Etc/"))
+    return ("UTC", *sorted(places))
+
+
+def zone_of(request: Any) -> str:
+    """The time zone that the viewer chose; empty is that of the browser."""
+    chosen = request.cookies.get("opilio_zone", "")
+    return chosen if chosen in time_zones() else ""
 
 
 def exact(value: Any) -> str:

@@ -14,6 +14,7 @@ from opilio.runtime.dependencies import DependencyWatch, dependencies
 from opilio.web.dashboard.account import ACCOUNT
 from opilio.web.dashboard.alerts import ALERTS
 from opilio.web.dashboard.analytics import ANALYTICS
+from opilio.web.dashboard.api_reference import API_REFERENCE
 from opilio.web.dashboard.bots import BOTS
 from opilio.web.dashboard.bulk import BULK
 from opilio.web.dashboard.dead_letters import DEAD_LETTERS
@@ -61,6 +62,7 @@ _SECTIONS = (
     DEAD_LETTERS,
     SETTINGS,
     ACCOUNT,
+    API_REFERENCE,
     VIEWS,
     PALETTE,
     LIVE,

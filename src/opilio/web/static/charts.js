@@ -2,9 +2,13 @@
 (() => {
   const language = document.documentElement.lang;
   const number = new Intl.NumberFormat(language);
-  const clock = new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-  const day = new Intl.DateTimeFormat(language, { day: "numeric", month: "short" });
-  const moment = new Intl.DateTimeFormat(language, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  // The zone that the viewer chose, else that of the browser.
+  const timeZone = document.documentElement.getAttribute("time-zone") || undefined;
+  const clock = new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone });
+  const day = new Intl.DateTimeFormat(language, { day: "numeric", month: "short", timeZone });
+  const moment = new Intl.DateTimeFormat(language, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone });
+  // How far the wall clock of that zone is from the browser's: ticks stand at its hours and midnights.
+  const ahead = (x) => timeZone ? new Date(new Date(x).toLocaleString("sv", { timeZone })) - new Date(new Date(x).toLocaleString("sv")) : 0;
   const HOUR = 3600e3;
 
   // ── what a chart shows: stacked bars, lines, bands of time, marks ──────────────────────────────
@@ -103,7 +107,7 @@
   };
 
   const timeText = (x, span) => {
-    const date = new Date(x), midnight = date.getHours() === 0 && date.getMinutes() === 0;
+    const date = new Date(x), wall = new Date(x + ahead(x)), midnight = wall.getHours() === 0 && wall.getMinutes() === 0;
     return span > 2 * 24 * HOUR || midnight ? day.format(date) : clock.format(date);
   };
 
@@ -140,8 +144,10 @@
     else {
       let free = -Infinity;
       const days = domain[1] - domain[0] > 2 * 24 * HOUR;
-      for (const tick of scale.ticks(Math.max(2, Math.floor((to - from) / 80)))) {
-        if (days && tick.getHours() !== 0) continue; // the same day twice
+      const shift = ahead((domain[0] + domain[1]) / 2);
+      for (const wall of d3.scaleTime(domain.map((x) => +x + shift)).ticks(Math.max(2, Math.floor((to - from) / 80)))) {
+        if (days && wall.getHours() !== 0) continue; // the same day twice
+        const tick = new Date(wall - shift);
         const text = write(root, scale(tick), bottom + 15, timeText(tick.getTime(), domain[1] - domain[0]), { "text-anchor": "middle" }), half = text.getComputedTextLength() / 2;
         const x = Math.min(Math.max(scale(tick), from + half), to - half);
         text.setAttribute("x", x);

@@ -6,6 +6,9 @@
     document.cookie = `${cookie}; path=/; max-age=31536000; samesite=lax`;
   };
 
+  // The zone that the viewer chose, else that of the browser.
+  const timeZone = document.documentElement.getAttribute("time-zone") || undefined;
+
   // ── clocks ────────────────────────────────────────────────────────────────────────────────────
   const pad = (n) => String(n).padStart(2, "0");
   const left = (seconds) => {
@@ -18,7 +21,7 @@
       const seconds = Math.ceil((new Date(clock.dateTime) - Date.now()) / 1000);
       clock.textContent = seconds > 0 ? left(seconds) : clock.dataset.over;
       clock.classList.toggle("over", seconds <= 0);
-      if (!clock.title) clock.title = new Date(clock.dateTime).toLocaleString(document.documentElement.lang);
+      if (!clock.title) clock.title = new Date(clock.dateTime).toLocaleString(document.documentElement.lang, { timeZone });
     }
     for (const clock of $$("[data-elapsed]")) {
       clock.textContent = left(Math.max(0, Math.floor((Date.now() - new Date(clock.dateTime)) / 1000)));
@@ -26,7 +29,7 @@
   };
   count();
   setInterval(count, 1000);
-  for (const place of $$("[data-zone]")) place.textContent = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  for (const place of $$("[data-zone]")) place.textContent = place.dataset.zone.replace("{}", Intl.DateTimeFormat().resolvedOptions().timeZone);
 
   // ── the live marker: it never says more than it knows ─────────────────────────────────────────
   const marker = $("#live-marker"), stream = $("#live"), down = $("#down");
@@ -178,6 +181,7 @@
     if (event.target.matches("[data-all]")) for (const box of $$("input[data-row]")) box.checked = event.target.checked;
     if (event.target.matches("[data-all], [data-row]")) ticked();
     if (event.target.matches("[data-shows]")) needed();
+    if (event.target.matches("[data-cookie-value]")) { remember(`${event.target.dataset.cookieValue}=${event.target.value}`); location.reload(); }
     if (event.target.matches("[data-submit]")) event.target.form.requestSubmit();
   });
   document.addEventListener("htmx:after:swap", () => { count(); ticked(); });

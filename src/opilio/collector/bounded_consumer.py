@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from opilio.bus import Bus, Consumer, Handler, Message, Verdict
 
 _MAX_BYTES = 64 << 20
-_LARGEST = 16 << 20  # what RabbitMQ takes unless it is told otherwise
+_LARGEST = 16 << 20  # what RabbitMQ 4 takes unless it is told otherwise
 _LEAST, _MOST = 2, 200
 
 

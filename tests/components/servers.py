@@ -43,7 +43,7 @@ class Server:
     def environment(self) -> dict[str, str]:
         return {}
 
-    def start(self, patience: float = 60) -> "Server":
+    def start(self, patience: float = 150) -> "Server":
         with (self.folder / "output.log").open("ab") as output:
             self.process = subprocess.Popen(
                 self.command(),

@@ -52,7 +52,8 @@ async def test_guessing_is_slowed_down(page: Page, opilio: Opilio) -> None:
     # Side by side, so that all are within one minute on a busy machine, too.
     wrong = {"name": "admin", "password": "a wrong guess"}
     guesses = [
-        page.request.post("/login", form=wrong) for _ in range(opilio.settings.login_attempts_per_minute)
+        page.request.post("/login", form=wrong, timeout=60_000)
+        for _ in range(opilio.settings.login_attempts_per_minute)
     ]
     assert {guess.status for guess in await asyncio.gather(*guesses)} == {401}
     await page.goto("/login")

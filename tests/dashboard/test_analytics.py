@@ -1,14 +1,17 @@
 """What the posts of a project say, in the browser: figures, filters as addresses, links that are only links."""
 
 import asyncio
+from collections import Counter
+from datetime import UTC, datetime
 
 import pytest
 from playwright.async_api import Page, expect
 
 from opilio.contracts.analytics import Voice
 from opilio.contracts.projects import ProjectInput
+from opilio.insights.analytics import VoicePoint
 from opilio.runtime.bootstrap import Opilio
-from opilio.web.dashboard.analytics import voices
+from opilio.web.dashboard.analytics import Actors, voice_lines, voices
 from opilio.web.dashboard.render import web_link
 from opilio.web.dashboard.single_flight import SingleFlight
 from tests.dashboard.listening import EvilPlatform, fill_projects, finished, listening
@@ -20,6 +23,7 @@ async def test_from_the_list_to_the_figures(admin: Page, opilio: Opilio) -> None
     await admin.goto("/analytics")
     await admin.get_by_role("link", name="Trà sữa").click()
     await expect(admin.locator('[data-chart="sentiment"] svg')).to_be_visible()
+    await expect(admin.locator('[data-chart="voices"] svg path.line')).to_have_count(3)
     await expect(admin.locator("#figures")).to_contain_text("Share of voice")
     await expect(admin.locator("#voice tbody tr")).to_have_count(3)
     await expect(admin.locator("#voice")).to_contain_text("Phúc An")
@@ -86,6 +90,18 @@ async def test_other_formats_contain_what_the_page_shows(admin: Page, opilio: Op
     trends = await (await admin.request.get("/analytics/tea/trends.json?bucket=month")).json()
     assert sum(row["posts"] for row in trends["items"]) == (await opilio.analytics.summary("tea")).analysed
     assert (await admin.request.get("/analytics/tea/figures.csv")).ok
+    whole = await (await admin.request.get("/analytics/tea/voices.json?bucket=month")).json()
+    share, lines = Counter[str](), Counter[str]()
+    for voice in await opilio.analytics.share_of_voice("tea"):
+        share[voice.role] += voice.posts
+    for row in whole["items"]:
+        lines[row["role"]] += row["posts"]
+    assert lines == share
+    both = [
+        await (await admin.request.get(f"/analytics/tea/voices.json?platform={name}&bucket=hour")).json()
+        for name in ("tiktok", "youtube")
+    ]
+    assert sum(row["posts"] for part in both for row in part["items"]) == sum(share.values())
     days = await (await admin.request.get("/analytics/tea.json?since=2026-01-10&until=2026-01-10")).json()
     assert {post["at"][:10] for post in days["posts"]} <= {"2026-01-10"}
     for wrong in ("since=yesterday", "sentiment=sad", "risk=none"):
@@ -210,3 +226,12 @@ async def test_a_failure_is_not_kept() -> None:
     with pytest.raises(OSError, match="away"):
         await recent.get("a", fail)
     assert await recent.get("a", find) == "found"
+
+
+def test_the_brand_comes_first_and_five_actors_are_compared() -> None:
+    monday, tuesday = datetime(2026, 1, 5, tzinfo=UTC), datetime(2026, 1, 6, tzinfo=UTC)
+    points = [VoicePoint(monday, "competitor", f"other {n}", 10 + n) for n in range(6)]
+    points += [VoicePoint(tuesday, "brand", "tea", 1)]
+    lines = voice_lines(points, Actors(None))
+    assert [row["name"] for row in lines[:5]] == ["tea", "other 5", "other 4", "other 3", "other 2"]
+    assert [row["posts"] for row in lines] == [0, 15, 14, 13, 12, 1, 0, 0, 0, 0]

@@ -6,7 +6,7 @@ Figures over whole days come from the digest that is kept as batches are stored;
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, time
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -86,6 +86,15 @@ class _Days:
     @property
     def params(self) -> dict[str, Any]:
         return {"first": self.first, "last": self.last}
+
+
+class VoicePoint(NamedTuple):
+    """How many posts a keyword of the brand or of a competitor found in a span of time."""
+
+    at: datetime
+    role: str
+    keyword: str | None
+    posts: int
 
 
 class AnalyticsInsights:
@@ -199,15 +208,36 @@ class AnalyticsInsights:
         self, project_id: str, wanted: PostFilter = _ALL, *, bucket: str = "day", limit: int = 500
     ) -> list[TrendPoint]:
         """Volume and sentiment over time in the project's zone, the oldest first."""
+        both = (_Q.digest_trends, _Q.analytics_trends)
+        return _typed(await self._over_time(both, project_id, wanted, bucket, limit), TrendPoint)
+
+    async def voices_over_time(
+        self, project_id: str, wanted: PostFilter = _ALL, *, bucket: str = "day", limit: int = 20_000
+    ) -> list[VoicePoint]:
+        """Posts of the brand and of each competitor over time, keyword by keyword, the oldest first."""
+        both = (_Q.digest_voices, _Q.analytics_voices)
+        rows = await self._over_time(both, project_id, wanted, bucket, limit)
+        return [VoicePoint(row["at"], *_voice_of(row["key"]), row["posts"]) for row in rows]
+
+    async def _over_time(
+        self,
+        statements: tuple[Statement, Statement],
+        project_id: str,
+        wanted: PostFilter,
+        bucket: str,
+        limit: int,
+    ) -> list[Row]:
+        """From the digest of the days if it covers what is wanted, else from the posts."""
         _one_of("bucket", bucket, BUCKETS)
         zone = await self.time_zone(project_id)
         asked = {"project_id": project_id, "bucket": bucket, "most": limit, "time_zone": zone.key}
         days = _Days.covering(wanted, zone) if bucket != "hour" else None
+        of_days, of_posts = statements
         if days:
-            rows = await self._ask(_Q.digest_trends, **asked, **days.params)
+            rows = await self._ask(of_days, **asked, **days.params)
         else:
-            rows = await self._ask(_Q.analytics_trends, **asked, **wanted.params)
-        return _typed(reversed(rows), TrendPoint)
+            rows = await self._ask(of_posts, **asked, **wanted.params)
+        return rows[::-1]
 
     async def keywords(
         self, project_id: str, wanted: PostFilter = _ALL, *, limit: int = 50
@@ -322,17 +352,23 @@ def _keyword_figures(row: Row) -> KeywordFigures:
     return KeywordFigures(keyword=row["key"], **{name: row[name] for name in names})
 
 
+def _voice_of(key: str) -> tuple[Any, str | None]:
+    """`brand iphone 15` → the role and the keyword."""
+    role, _, keyword = key.partition(" ")
+    return role, keyword or None
+
+
 def _voices(rows: list[Row]) -> list[Voice]:
     posts = sum(row["posts"] for row in rows)
     interactions = sum(row["interactions"] for row in rows)
     names = ("posts", "views", "interactions", "negative", "positive", "sentiment_score")
     found = []
     for row in rows:
-        role, _, keyword = row["key"].partition(" ")
+        role, keyword = _voice_of(row["key"])
         found.append(
             Voice(
                 role=role,
-                keyword=keyword or None,
+                keyword=keyword,
                 share_percent=round(row["posts"] * 100 / posts, 2),
                 engagement_percent=round(row["interactions"] * 100 / interactions, 2)
                 if interactions

@@ -173,6 +173,17 @@ select *, round(posts * 100.0 / sum(posts) over (), 2)::float8 as share_percent,
        coalesce(round(interactions * 100.0 / nullif(sum(interactions) over (), 0), 2), 0)::float8 as engagement_percent
 from counted order by posts desc, role, keyword;
 
+-- name: analytics_voices
+-- Posts of the brand and of each competitor by hour, day, week or month of the project's zone.
+select date_trunc(:bucket, p.at, :time_zone) as at, coalesce(k.role, 'other') || ' ' || coalesce(k.keyword, '') as key,
+       count(*) as posts
+from post_analytics p left join post_keywords k using (post_key)
+where p.project_id = :project_id and p.intent is not null and p.at >= coalesce(:since, '-infinity'::timestamptz)
+  and p.at < coalesce(:until, 'infinity'::timestamptz) and post_matches(p, :wanted)
+  and (not :wanted::jsonb ?| array['role', 'keyword'] or post_found_by(p.post_key, p.keywords, :wanted))
+  and (not :wanted::jsonb ? 'role' or k.role = :wanted::jsonb ->> 'role')
+group by 1, 2 order by 1 desc, 2 limit :most::int;
+
 -- name: digest_zone
 -- The zone that the days of a project are counted in.
 select time_zone from analytics_project where project_id = :project_id;
@@ -239,6 +250,14 @@ from post_digest
 where project_id = :project_id and kind = 'total'
   and day >= coalesce(:first::date, '-infinity') and day < coalesce(:last::date, 'infinity')
 group by 1 having sum(posts) > 0 order by 1 desc limit :most::int;
+
+-- name: digest_voices
+-- Posts of the brand and of each competitor by day, week or month of the project's zone.
+select date_trunc(:bucket, day::timestamp) at time zone :time_zone as at, key, sum(posts)::bigint as posts
+from post_digest
+where project_id = :project_id and kind = 'voice'
+  and day >= coalesce(:first::date, '-infinity') and day < coalesce(:last::date, 'infinity')
+group by 1, 2 having sum(posts) > 0 order by 1 desc, 2 limit :most::int;
 
 -- name: analytics_export
 -- Whole rows, the oldest first, page by page.

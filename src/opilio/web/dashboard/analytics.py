@@ -1,6 +1,7 @@
 """Analytics of a project: volume and sentiment over time, share of voice, posts by impact."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -15,7 +16,7 @@ from opilio.contracts.decoding import named
 from opilio.contracts.events import ALERT_RAISED
 from opilio.contracts.projects import Project
 from opilio.errors import Invalid, NotFound
-from opilio.insights.analytics import BUCKETS, ORDERS, PostFilter
+from opilio.insights.analytics import BUCKETS, ORDERS, PostFilter, VoicePoint
 from opilio.web.api.analytics import PostsQuery
 from opilio.web.dashboard.forms import with_query
 from opilio.web.dashboard.page import Page, PageRequest, Section, redirect
@@ -26,7 +27,7 @@ SENTIMENTS = ("negative", "neutral", "positive")
 RISKS = ("low", "medium", "high", "critical")
 # Labels of the built-in stages; those of other stages are shown as they are.
 INTENTS = ("complaint", "question", "purchase_intent", "praise", "comparison", "spam", "crisis", "discussion")
-_POSTS, _WORDS, _ALERTS, _ERRORS = 15, 12, 5, 20
+_POSTS, _WORDS, _ALERTS, _ERRORS, _ACTORS = 15, 12, 5, 20, 5
 _WORDS_ONLY = tuple(name for name in PostsQuery.__struct_fields__ if name not in ("since", "until"))
 
 
@@ -146,6 +147,18 @@ async def trends(request: PageRequest) -> Page:
     return Page(None, "", rows=_flat(rows))
 
 
+@ANALYTICS.page("/analytics/{id:str}/voices")
+async def voices_over_time(request: PageRequest) -> Page:
+    """The data of the chart that compares the brand with its competitors."""
+    asked = await _asked(request)
+    bucket = _bucket(request)
+    points = await request.app.single_flight.get(
+        ("voices", asked.project_id, asked.wanted, bucket),
+        lambda: request.opilio.analytics.voices_over_time(asked.project_id, asked.wanted, bucket=bucket),
+    )
+    return Page(None, "", rows=voice_lines(points, Actors(await _project(request, asked.project_id))))
+
+
 @ANALYTICS.action("/analytics/{id:str}/retry")
 async def retry_errors(request: PageRequest) -> Any:
     project_id = request.name()
@@ -240,31 +253,49 @@ def _keywords(project: Project | None) -> list[str]:
     return [*project.brand_keywords, *(keyword for keywords in lists for keyword in keywords)]
 
 
+class Actors:
+    """Whose keyword is whose: keywords of the same competitor, and all of the brand, are one actor."""
+
+    def __init__(self, project: Project | None) -> None:
+        self._brand = (project.brand_name if project else None) or ""
+        self._owners: dict[str, str] = {}
+        if project is not None and isinstance(project.competitor_keywords, dict):
+            named_by = project.competitor_keywords
+            self._owners = {word: name for name, keywords in named_by.items() for word in keywords}
+
+    def name(self, role: str, keyword: str | None) -> str:
+        if role == "brand" and self._brand:
+            return self._brand
+        return self._owners.get(keyword or "", keyword or "")
+
+
 def voices(rows: Sequence[Voice], project: Project | None) -> list[dict[str, Any]]:
-    """The brand against each competitor: keywords of the same competitor are added up."""
-    owners: dict[str, str] = {}
-    if project is not None and isinstance(project.competitor_keywords, dict):
-        owners = {word: name for name, keywords in project.competitor_keywords.items() for word in keywords}
-    brand = (project.brand_name if project else None) or ""
+    """The brand against each competitor: keywords of the same actor are added up."""
+    actors = Actors(project)
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for row in rows:
-        keyword, role = row.keyword or "", row.role
-        name = (brand or keyword) if role == "brand" else owners.get(keyword, keyword)
-        voice = found.setdefault(
-            (role, name),
-            {
-                "name": name,
-                "role": role,
-                "posts": 0,
-                "share": 0.0,
-                "engagement": 0.0,
-                "negative": 0,
-                "positive": 0,
-            },
-        )
+        name = actors.name(row.role, row.keyword)
+        new = {"posts": 0, "share": 0.0, "engagement": 0.0, "negative": 0, "positive": 0}
+        voice = found.setdefault((row.role, name), {"name": name, "role": row.role, **new})
         for field, source in (
             ("posts", "posts"), ("share", "share_percent"), ("engagement", "engagement_percent"),
             ("negative", "negative"), ("positive", "positive"),
         ):  # fmt: skip
             voice[field] += getattr(row, source)
     return sorted(found.values(), key=lambda voice: -voice["posts"])
+
+
+def voice_lines(points: Sequence[VoicePoint], actors: Actors) -> list[dict[str, Any]]:
+    """Posts of the brand and its largest competitors in each span of time; none is 0."""
+    counts: Counter[tuple[datetime, str, str]] = Counter()
+    totals: Counter[tuple[str, str]] = Counter()
+    for point in points:
+        actor = (point.role, actors.name(point.role, point.keyword))
+        counts[point.at, *actor] += point.posts
+        totals[actor] += point.posts
+    largest = sorted(totals, key=lambda actor: (actor[0] != "brand", -totals[actor], actor))[:_ACTORS]
+    return [
+        {"at": at, "name": name, "role": role, "posts": counts[at, role, name]}
+        for at in sorted({at for at, *_ in counts})
+        for role, name in largest
+    ]

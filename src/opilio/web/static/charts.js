@@ -10,6 +10,7 @@
   // How far the wall clock of that zone is from the browser's: ticks stand at its hours and midnights.
   const ahead = (x) => timeZone ? new Date(new Date(x).toLocaleString("sv", { timeZone })) - new Date(new Date(x).toLocaleString("sv")) : 0;
   const HOUR = 3600e3;
+  const FIVE = ["locked", "failed", "done", "expired", "pending"];
 
   // ── what a chart shows: stacked bars, lines, bands of time, marks ──────────────────────────────
 
@@ -56,12 +57,16 @@
       const marks = history.failures.filter((row) => at(row) >= from).map((row) => ({ x: at(row), text: row.code, job: row.job_id }));
       return { lines: [{ name: price, colour: "locked", step: true, dots: true, filled: true, points }], bands: { name: out, colour: "pending", spans: bands }, marks: { name: failed, colour: "failed", points: marks }, y: { free: true } };
     },
+    // The brand and its largest competitors.
+    voices: (element, rows) => {
+      const actors = Map.groupBy(rows, (row) => `${row.role} ${row.name}`);
+      return { legend: true, lines: [...actors.values()].map((points, i) => ({ name: points[0].name || "–", colour: FIVE[i], dots: true, points: over(points, "posts") })), y: { whole: true } };
+    },
     compare: (element, rows) => {
       const products = new Map();
       for (const row of rows) (products.get(row.id) ?? products.set(row.id, { title: row.title, points: [] }).get(row.id)).points.push([at(row), Number(row.price)]);
-      const colours = ["locked", "failed", "done", "expired", "pending"];
       const since = ([x, n], first) => [x, Math.round((n / first - 1) * 1000) / 10];
-      return { legend: true, lines: [...products.values()].map(({ title, points }, i) => ({ name: title, colour: colours[i], step: true, points: untilNow(points.map((point) => since(point, points[0][1]))) })), y: { free: true, unit: " %" } };
+      return { legend: true, lines: [...products.values()].map(({ title, points }, i) => ({ name: title, colour: FIVE[i], step: true, points: untilNow(points.map((point) => since(point, points[0][1]))) })), y: { free: true, unit: " %" } };
     },
     switch: (element, rows) => ({ lines: [{ colour: "done", step: true, filled: true, points: untilNow(rows.map((row) => [at(row), row.value ? 1 : 0])) }], y: { domain: [0, 1], words: names(element) } }),
   };

@@ -10,7 +10,7 @@ from opilio.runtime.bootstrap import Opilio
 async def test_the_api_reference_is_a_page_of_the_dashboard(admin: Page, opilio: Opilio) -> None:
     await admin.get_by_role("link", name="API", exact=True).click()
     await expect(admin.get_by_role("heading", name="API reference")).to_be_visible()
-    await expect(admin.get_by_role("link", name="Policies")).to_be_visible()
+    await expect(admin.get_by_role("link", name="Policies", exact=True)).to_be_visible()
     operation = admin.locator(".opblock", has=admin.get_by_text("/api/v1/policies", exact=True)).filter(
         has_text="POST"
     )

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from datetime import timedelta
 
 import pytest
 
@@ -175,7 +176,10 @@ async def test_a_notification_wakes_a_loop(database):
         await loop.after(2)
 
 
-async def test_a_wake_does_not_shorten_the_pause_after_a_failure():
+async def test_a_wake_does_not_shorten_the_pause_after_a_failure(monkeypatch):
+    for pause in ("_FIRST_PAUSE", "_LONGEST_PAUSE"):
+        monkeypatch.setattr(f"opilio.loop.{pause}", timedelta(hours=1))
+
     async def work():
         raise RuntimeError("the broker is away")
 

@@ -103,5 +103,6 @@ def run_alone(folder: Path, name: str) -> int:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
+    # Hundreds of processes are started: none compiles again what another has compiled.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     raise SystemExit(main(sys.argv[1:]))

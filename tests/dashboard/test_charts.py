@@ -1,9 +1,12 @@
 """Charts: values under the pointer, zoom, a click on what they count; and live pages that do not jump."""
 
+import re
+
 from playwright.async_api import Page, expect
 
 from opilio.runtime.bootstrap import Opilio
 from tests.dashboard.conftest import Bot, add_policy
+from tests.dashboard.listening import fill_projects
 from tests.dashboard.test_prices import crawl
 
 SHIFTS = """
@@ -39,6 +42,19 @@ async def test_a_chart_tells_values_and_zooms(admin: Page, opilio: Opilio, bot: 
     await expect(chart.locator(".line")).not_to_have_attribute("d", str(whole))
     await chart.dblclick()
     await expect(chart.locator(".line")).to_have_attribute("d", str(whole))
+
+
+async def test_the_time_axis_shows_days_in_any_zone(admin: Page, opilio: Opilio, site: str) -> None:
+    await fill_projects(opilio)
+    for zone in ("", "Asia/Tokyo", "America/Los_Angeles"):
+        await admin.context.add_cookies([{"name": "opilio_zone", "value": zone, "url": site}])
+        await admin.goto("/analytics/tea")
+        for name in ("sentiment", "voices"):
+            chart = admin.locator(f"[data-chart={name}]")
+            await expect(chart).to_have_attribute("data-drawn", "yes")
+            labels = await chart.locator("svg > text").all_text_contents()
+            days = [label for label in labels if re.fullmatch(r"(Jan|Feb) \d+|\d+ (Jan|Feb)", label)]
+            assert len(days) == len(set(days)) > 3, f"{name} in {zone}: {labels}"
 
 
 async def test_live_pages_do_not_jump(admin: Page, opilio: Opilio, bot: Bot) -> None:

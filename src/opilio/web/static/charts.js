@@ -150,7 +150,7 @@
       let free = -Infinity;
       const days = domain[1] - domain[0] > 2 * 24 * HOUR;
       const shift = ahead((domain[0] + domain[1]) / 2);
-      for (const wall of d3.scaleTime(domain.map((x) => +x + shift)).ticks(Math.max(2, Math.floor((to - from) / 80)))) {
+      for (const wall of d3.scaleTime(domain.map((x) => +x + shift), [from, to]).ticks(Math.max(2, Math.floor((to - from) / 80)))) {
         if (days && wall.getHours() !== 0) continue; // the same day twice
         const tick = new Date(wall - shift);
         const text = write(root, scale(tick), bottom + 15, timeText(tick.getTime(), domain[1] - domain[0]), { "text-anchor": "middle" }), half = text.getComputedTextLength() / 2;

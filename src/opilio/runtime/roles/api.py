@@ -10,10 +10,8 @@ from opilio.runtime.http_server import CANCEL_SECONDS, serve_app
 from opilio.runtime.processes import SHARED_PORT
 from opilio.runtime.supervisor import Command, Supervisor
 
-_APP, _PROXY = (
-    "opilio.web.app",
-    "opilio.web.proxy",
-)  # loaded late: a process that supervises workers needs neither
+# Loaded late: a process that supervises workers needs neither.
+_APP, _PROXY = "opilio.web.app", "opilio.web.proxy"
 
 
 def load(api_workers: int) -> None:

@@ -13,7 +13,8 @@ from bench.size import scaled
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.analytics.store import sql
-from opilio.insights.analytics import AnalyticsInsights, PostFilter
+from opilio.insights.analytics import AnalyticsInsights
+from opilio.insights.post_filter import PostFilter
 
 POSTS, ROUNDS = scaled(200_000, 2_000), scaled(15, 3)
 PROJECT = "large"

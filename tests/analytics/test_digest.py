@@ -10,7 +10,8 @@ import pytest
 from opilio.adapters.postgres import migrate
 from opilio.analytics.processing import BatchProcessor
 from opilio.analytics.store import BatchStore
-from opilio.insights.analytics import AnalyticsInsights, PostFilter
+from opilio.insights.analytics import AnalyticsInsights
+from opilio.insights.post_filter import PostFilter
 from tests.analytics.batches import body, event, failed, post
 
 # The same posts by another way: a span that is not made of whole days reads the posts themselves.

@@ -9,8 +9,9 @@ import pytest
 
 from opilio.contracts.analytics import AspectFigures
 from opilio.errors import Invalid
-from opilio.insights.analytics import AnalyticsInsights, PostFilter
+from opilio.insights.analytics import AnalyticsInsights
 from opilio.insights.export import COLUMNS, as_csv, as_parquet
+from opilio.insights.post_filter import PostFilter
 from opilio.pages import Page
 from tests.analytics.batches import body, event, failed, post
 

@@ -6,7 +6,8 @@ import pytest
 
 from opilio.analytics.store import sql
 from opilio.insights import analytics
-from opilio.insights.analytics import AnalyticsInsights, PostFilter
+from opilio.insights.analytics import AnalyticsInsights
+from opilio.insights.post_filter import PostFilter
 
 POSTS = 5_000
 SEED = f"""

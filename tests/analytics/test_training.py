@@ -1,5 +1,7 @@
 import re
 
+import pytest
+
 from opilio.analytics.gold import posts
 from opilio.analytics.stages.intent import LABELS, DefaultIntent
 from opilio.analytics.stages.sentiment import DefaultSentiment
@@ -7,7 +9,7 @@ from opilio.analytics.training.__main__ import corpus_version
 from opilio.analytics.training.corpus import Generator, written
 from opilio.analytics.training.fit import fit
 from opilio.analytics.words.diacritics import strip
-from opilio.analytics.words.linear import dump, load
+from opilio.analytics.words.linear import LinearModel, QuickModel, dump, load
 
 
 def plain(text):
@@ -36,6 +38,16 @@ def test_training_gives_the_same_weights_again():
     first, second = (fit(samples, ("x", "y", "z"), version="v") for _ in range(2))
     assert dump(first) == dump(second)
     assert load(dump(first)).probabilities({"c": 1.0})[2] > 0.9
+
+
+@pytest.mark.parametrize("signs", [{}, {"#s": 1.0}, {"#s": 0.5, "#unknown": 1.0}])
+@pytest.mark.parametrize("classes", [3, 4])
+def test_the_quick_model_agrees_with_the_plain_one(classes, signs):
+    weights = {"x": tuple(map(float, range(classes))), "#s": tuple(1.0 / (n + 1) for n in range(classes))}
+    plain_model = LinearModel(tuple("abcd"[:classes]), weights, "v")
+    quick = QuickModel(plain_model)
+    found = quick.probabilities(quick.known(["x", "y"], english=False), 0.5, signs)
+    assert found == pytest.approx(plain_model.probabilities({"x": 0.5, **signs}))
 
 
 def test_generated_text_is_the_same_for_the_same_seed():

@@ -122,8 +122,8 @@ def export(
 async def _export(
     project_id: str, file_format: str, output: Path | None, since: datetime | None, until: datetime | None
 ) -> int:
-    from opilio.insights.analytics import PostFilter
     from opilio.insights.export import FORMATS
+    from opilio.insights.post_filter import PostFilter
 
     chosen = FORMATS[file_format]
     chosen.check()

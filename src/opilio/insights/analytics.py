@@ -4,8 +4,7 @@ Figures over whole days come from the digest that is kept as batches are stored;
 """
 
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
-from datetime import date, datetime, time
+from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -26,6 +25,7 @@ from opilio.contracts.analytics import (
 )
 from opilio.contracts.codes import FINAL_CODES
 from opilio.errors import Invalid
+from opilio.insights.post_filter import Days, PostFilter
 from opilio.pages import Page, page_of, read_number, read_text, refuse_cursor, write_cursor
 
 _Q = load_queries("opilio.insights")
@@ -37,55 +37,8 @@ _FINAL_CODES = sorted(FINAL_CODES)
 _ASPECT_FIGURES = ("posts", "negative", "neutral", "positive")
 
 
-@dataclass(frozen=True, slots=True)
-class PostFilter:
-    """Which posts are selected; None is no filter. `since` is included, `until` is not."""
-
-    platform: str | None = None
-    keyword: str | None = None
-    sentiment: str | None = None
-    intent: str | None = None
-    risk: str | None = None
-    role: str | None = None
-    language: str | None = None
-    aspect: str | None = None
-    q: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """The parameters that every statement over posts takes."""
-        names = ("platform", "keyword", "sentiment", "intent", "risk", "role", "language", "aspect", "q")
-        wanted = {name: value for name in names if (value := getattr(self, name)) is not None}
-        return {"wanted": wanted, "since": self.since, "until": self.until}
-
-
 _ALL = PostFilter()
 _EVERY = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class _Days:
-    """Whole days of a project's zone: from `first` up to and without `last`."""
-
-    first: date | None
-    last: date | None
-
-    @classmethod
-    def covering(cls, wanted: PostFilter, zone: ZoneInfo) -> "_Days | None":
-        """The days that the filter asks for, where it asks for whole days and nothing else."""
-        if wanted.params["wanted"]:
-            return None
-        bounds = [moment and moment.astimezone(zone) for moment in (wanted.since, wanted.until)]
-        if any(bound and bound.time() != time() for bound in bounds):
-            return None
-        first, last = (bound.date() if bound else None for bound in bounds)
-        return cls(first, last)
-
-    @property
-    def params(self) -> dict[str, Any]:
-        return {"first": self.first, "last": self.last}
 
 
 class VoicePoint(NamedTuple):
@@ -113,10 +66,10 @@ class AnalyticsInsights:
         """The zone that the days of a project are counted in."""
         return _zone(await self._db.fetch(_Q.digest_zone, project_id=project_id))
 
-    async def _days(self, project_id: str, wanted: PostFilter) -> _Days | None:
-        return _Days.covering(wanted, await self.time_zone(project_id))
+    async def _days(self, project_id: str, wanted: PostFilter) -> Days | None:
+        return Days.covering(wanted, await self.time_zone(project_id))
 
-    async def _labels(self, project_id: str, kind: str, days: _Days, limit: int = _EVERY) -> list[Row]:
+    async def _labels(self, project_id: str, kind: str, days: Days, limit: int = _EVERY) -> list[Row]:
         return await self._ask(_Q.digest_labels, project_id=project_id, kind=kind, most=limit, **days.params)
 
     async def summary(self, project_id: str, wanted: PostFilter = _ALL, *, top: int = 5) -> AnalyticsSummary:
@@ -231,7 +184,7 @@ class AnalyticsInsights:
         _one_of("bucket", bucket, BUCKETS)
         zone = await self.time_zone(project_id)
         asked = {"project_id": project_id, "bucket": bucket, "most": limit, "time_zone": zone.key}
-        days = _Days.covering(wanted, zone) if bucket != "hour" else None
+        days = Days.covering(wanted, zone) if bucket != "hour" else None
         of_days, of_posts = statements
         if days:
             rows = await self._ask(of_days, **asked, **days.params)

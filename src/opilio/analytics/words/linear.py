@@ -53,6 +53,8 @@ class QuickModel:
         present = [(value, weights[name]) for name, value in signs.items() if name in weights]
         if len(totals) == 3:  # the model that reads every comment: worth a line of its own
             return softmax(_three(totals, present))
+        if not present:
+            return softmax(totals)
         values = [value for value, _ in present]
         columns = zip(*(row for _, row in present), strict=True)
         return softmax(

@@ -23,8 +23,8 @@ from opilio.contracts.analytics import (
     Voice,
 )
 from opilio.contracts.projects import RetriedErrors
-from opilio.insights.analytics import PostFilter
 from opilio.insights.export import CSV, FORMATS, PARQUET
+from opilio.insights.post_filter import PostFilter
 from opilio.web.api.shared import whole
 from opilio.web.routes import Call, Handler, Registry
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
@@ -16,7 +16,8 @@ from opilio.contracts.decoding import named
 from opilio.contracts.events import ALERT_RAISED
 from opilio.contracts.projects import Project
 from opilio.errors import Invalid, NotFound
-from opilio.insights.analytics import BUCKETS, ORDERS, PostFilter, VoicePoint
+from opilio.insights.analytics import BUCKETS, ORDERS, VoicePoint
+from opilio.insights.post_filter import PostFilter
 from opilio.web.api.analytics import PostsQuery
 from opilio.web.dashboard.forms import with_query
 from opilio.web.dashboard.page import Page, PageRequest, Section, redirect
@@ -138,25 +139,22 @@ async def _figures(request: PageRequest, asked: Asked) -> tuple[Any, ...]:
 @ANALYTICS.page("/analytics/{id:str}/trends")
 async def trends(request: PageRequest) -> Page:
     """The chart's data."""
-    asked = await _asked(request)
-    bucket = _bucket(request)
-    rows = await request.app.single_flight.get(
-        ("trends", asked.project_id, asked.wanted, bucket),
-        lambda: request.opilio.analytics.trends(asked.project_id, asked.wanted, bucket=bucket),
-    )
-    return Page(None, "", rows=_flat(rows))
+    return Page(None, "", rows=_flat(await _over_time(request, "trends", request.opilio.analytics.trends)))
 
 
 @ANALYTICS.page("/analytics/{id:str}/voices")
 async def voices_over_time(request: PageRequest) -> Page:
     """The data of the chart that compares the brand with its competitors."""
-    asked = await _asked(request)
-    bucket = _bucket(request)
-    points = await request.app.single_flight.get(
-        ("voices", asked.project_id, asked.wanted, bucket),
-        lambda: request.opilio.analytics.voices_over_time(asked.project_id, asked.wanted, bucket=bucket),
+    points = await _over_time(request, "voices", request.opilio.analytics.voices_over_time)
+    return Page(None, "", rows=voice_lines(points, Actors(await _project(request, request.name()))))
+
+
+async def _over_time(request: PageRequest, name: str, read: Callable[..., Awaitable[Any]]) -> Any:
+    asked, bucket = await _asked(request), _bucket(request)
+    return await request.app.single_flight.get(
+        (name, asked.project_id, asked.wanted, bucket),
+        lambda: read(asked.project_id, asked.wanted, bucket=bucket),
     )
-    return Page(None, "", rows=voice_lines(points, Actors(await _project(request, asked.project_id))))
 
 
 @ANALYTICS.action("/analytics/{id:str}/retry")

@@ -48,9 +48,23 @@ def test_the_page_in_the_docs_shows_the_board_and_the_alerts_as_they_are():
     assert written == made, "run `make reference`"
     for expression in EXPRESSIONS:
         assert f"`{expression}`" in written
+    for panel in BOARD["panels"]:
+        assert panel["type"] == "row" or f"| {panel['description']} |" in written, panel["title"]
     for rule in RULES:
         assert f"### {rule['alert']}\n" in written
         assert f"\n{rule['expr']}\n" in written
+
+
+def test_panels_of_the_board_do_not_overlap():
+    placed = [
+        (x, y)
+        for spot in (panel["gridPos"] for panel in BOARD["panels"])
+        for x in range(spot["x"], spot["x"] + spot["w"])
+        for y in range(spot["y"], spot["y"] + spot["h"])
+    ]
+    assert len(placed) == len(set(placed))
+    ids = [panel["id"] for panel in BOARD["panels"]]
+    assert len(ids) == len(set(ids))
 
 
 def test_prometheus_takes_the_configuration_and_the_rules():

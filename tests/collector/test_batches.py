@@ -1,5 +1,7 @@
 """Which analysed batches count."""
 
+from dataclasses import replace
+
 from opilio.collector.batches import choose_counted, fill_shortfall, place, task_of_batch
 from tests.collector.samples import a_batch, an_analysis
 
@@ -59,6 +61,17 @@ def test_without_a_platform_another_body_replaces_the_first_and_keeps_it():
     batches = put(batches, platform="", message_id="2", success_count=20, digest="other")
     assert counted(batches) == 20
     assert [batch.items for batch in batches if not batch.counted] == [50]
+
+
+def test_a_batch_that_was_replaced_counts_only_where_its_job_owes_so_many():
+    """Analysed twice, 50 and then 45, while 20 of the other platform are on their way: 50 more would be wrong."""
+    replaced = a_batch(job_id="proj123-brand-0-analyze-batch-1", platform="", counted=False)
+    assert fill_shortfall([replaced], {"proj123-brand-0": 20, "proj123-brand-1": 90}, 110) == []
+    assert counted(fill_shortfall([replaced], {"proj123-brand-0": 50}, 110)) == 50
+    foreign = replace(
+        replaced, job_id="batch 7", task_job_id="batch 7"
+    )  # a name that says nothing of its task
+    assert counted(fill_shortfall([foreign], {}, 110)) == 50
 
 
 def test_an_unreadable_batch_of_unknown_size_is_what_its_job_owes():

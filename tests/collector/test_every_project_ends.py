@@ -237,6 +237,21 @@ async def test_two_platforms_of_an_analytics_that_names_none(whole):
     assert (state["analyze_total"], state["analyze_done"]) == (100, 100)
 
 
+@pytest.mark.parametrize("sizes", [(50, 20), (20, 50)])
+async def test_batches_of_one_name_that_differ_in_size(whole, sizes):
+    """50 of TikTok and 20 of YouTube, the usual sizes: the second is another platform's, not a newer body."""
+    await whole.create(brand_keywords=["iphone", "samsung"])
+    for job_id in ("proj123-brand-0", "proj123-brand-1"):
+        for platform, found in (("tiktok", 50), ("youtube", 20)):
+            await whole.result(v2(job_id, platform, found=found), f"crawler.{platform}.result")
+    await whole.reaches(tasks_done=4)
+    for job_id in ("proj123-brand-0", "proj123-brand-1"):
+        for size in sizes:
+            await whole.analyzed({**analyzed(1, size - 1, 1), "job_id": f"{job_id}-analyze-batch-1"})
+    state = await whole.reaches(status="DONE")
+    assert (state["analyze_total"], state["analyze_done"], state["analyze_errors"]) == (140, 136, 4)
+
+
 async def test_a_message_that_comes_three_times_without_a_platform_counts_once(whole):
     await whole.create(brand_keywords=["iphone"])
     for platform in ("tiktok", "youtube"):

@@ -94,16 +94,17 @@ def choose_counted(batches: Iterable[Batch], crawl_id: str | None) -> list[Batch
 def fill_shortfall(undecided: Sequence[Batch], owed: dict[str, int], shortfall: int) -> list[Batch]:
     """Counts what did not count yet, as far as the project lacks it: called when its analysis stands still.
 
-    Copies without a platform are the batches of another platform; an unreadable batch of unknown size is what its job
-    still owes.
+    Copies without a platform are the batches of another platform, if their job owes so many; an unreadable batch of
+    unknown size is what its job still owes.
     """
     changed: list[Batch] = []
     for batch in undecided:
+        owes = min(owed.get(batch.task_job_id, 0) if _names_its_task(batch) else shortfall, shortfall)
         if not batch.size_known:
-            missing = max(0, min(owed.get(batch.task_job_id, 0), shortfall))
+            missing = max(0, owes)
             if missing:
                 changed.append(replace(batch, error_count=batch.error_count + missing, counted=True))
-        elif 0 < batch.items <= shortfall:
+        elif 0 < batch.items <= owes:
             missing = batch.items
             changed.append(replace(batch, counted=True))
         else:
@@ -111,6 +112,10 @@ def fill_shortfall(undecided: Sequence[Batch], owed: dict[str, int], shortfall: 
         shortfall -= missing
         owed[batch.task_job_id] = owed.get(batch.task_job_id, 0) - missing
     return changed
+
+
+def _names_its_task(batch: Batch) -> bool:
+    return batch.task_job_id != batch.job_id
 
 
 def _without_platform(same_name: list[Batch], new: Batch, platforms: int) -> list[Batch]:

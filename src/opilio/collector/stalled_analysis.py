@@ -84,9 +84,11 @@ class StalledAnalysis(Rounds):
         log.warning("collector.analysis_stalled", project_id=project_id, missing=missing)
 
 
-async def missing_analysis(session: Session | Database, project_id: str) -> list[MissingAnalysis]:
-    """The jobs of a project with items that were not analysed yet."""
-    rows = await session.fetch(sql.missing_analysis, project_id=project_id, most=_LISTED)
+async def missing_analysis(
+    session: Session | Database, project_id: str, most: int | None = _LISTED
+) -> list[MissingAnalysis]:
+    """The jobs of a project with items that were not analysed yet; None lists all of them."""
+    rows = await session.fetch(sql.missing_analysis, project_id=project_id, most=most)
     return [MissingAnalysis(**row) for row in rows]
 
 
@@ -134,7 +136,7 @@ async def _settle(session: Session, project_id: str, quiet: timedelta) -> list[V
     exact = sum(batch.items for batch in undecided) == shortfall
     if not exact and datetime.now(UTC) - since < quiet:
         return []
-    owed = {one.job_id: one.missing for one in await missing_analysis(session, project_id)}
+    owed = {one.job_id: one.missing for one in await missing_analysis(session, project_id, most=None)}
     changed = fill_shortfall(undecided, owed, shortfall)
     if not changed:
         return []

@@ -26,7 +26,7 @@ on conflict (project_id, platform, job_id, crawl_id, copy) do update set
 select project_id from project_state
 where status = 'PROCESSING' and tasks_done + tasks_errors >= tasks_total and changed_at < now() - make_interval(secs => :seconds)
   and exists (select from batch_result b where b.project_id = project_state.project_id
-              and (not b.size_known or (b.copy > 0 and not b.counted)))
+              and (not b.size_known or (b.platform = '' and not b.counted)))
 order by project_id limit :most;
 
 -- name: missing_analysis
@@ -45,7 +45,7 @@ order by t.job_id limit :most;
 select b.project_id, b.platform, b.job_id, b.crawl_id, b.copy, b.task_job_id, b.success_count, b.error_count,
        b.fetch_error_count, b.size_known, b.counted, b.digests
 from batch_result b
-where b.project_id = :project_id and (not b.size_known or (b.copy > 0 and not b.counted))
+where b.project_id = :project_id and (not b.size_known or (b.platform = '' and not b.counted))
 order by b.received_at;
 
 -- name: mark_stalled

@@ -23,7 +23,7 @@ from tests.cli.test_conventions import leaves
 NO_CHANGE = {
     "up", "run", "doctor", "policies list", "policies export", "policies why", "recrawl simulate", "recrawl plan",
     "recrawl status", "jobs create-due", "jobs expire", "jobs list", "jobs show", "jobs why", "alerts list",
-    "hosts list", "bots list", "keys list", "projects list", "projects show", "projects watch", "webhooks list",
+    "hosts list", "hosts show", "bots list", "keys list", "projects list", "projects show", "projects watch", "webhooks list",
     "webhooks show", "webhooks attempts", "events tail", "events list", "dlq list", "dlq show", "analytics summary", "analytics errors",
     "analytics export", "analytics classify", "bot run", "crawler simulate", "crawler check",
     "db status", "backup", "config show", "openapi", "asyncapi",

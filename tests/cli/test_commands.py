@@ -142,6 +142,8 @@ class TestHosts:
             "hosts", "set", "A.Example", "--max-concurrent", "2", "--min-delay", "1.5s", "--json"
         ).json
         assert (host["host"], host["max_concurrent"], host["min_delay_seconds"]) == ("a.example", 2, 1.5)
+        assert opilio_command("hosts", "show", "A.Example", "--json").json == host
+        assert host.pop("cooling_periods") == []
         assert opilio_command("hosts", "list", "--json").json["items"] == [host]
         assert opilio_command("hosts", "set", "a.example", "--json").json["max_concurrent"] is None
 

@@ -32,7 +32,7 @@ def test_the_commands_of_the_specification_are_there():
         "up", "run", "doctor", "openapi", "login", "config show", "db upgrade", "db downgrade", "db status",
         "keys create", "keys list", "keys revoke", "bots token", "bots list", "bots revoke", "policies add",
         "policies list", "policies import", "policies export", "jobs create-due", "jobs expire", "jobs list",
-        "jobs show", "jobs why", "jobs reset", "jobs release", "jobs force-expire", "hosts list", "hosts set",
+        "jobs show", "jobs why", "jobs reset", "jobs release", "jobs force-expire", "hosts list", "hosts show", "hosts set",
     }  # fmt: skip
 
 

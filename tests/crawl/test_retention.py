@@ -32,6 +32,14 @@ async def test_it_works(farm: Farm) -> None:
     )
 
 
+async def test_old_cooling_periods_are_dropped(farm: Farm) -> None:
+    await farm.fail(await farm.one(), error_code="RATE_LIMITED", retry_after=60)
+    await retention(farm).run(farm.clock.at + timedelta(days=90))
+    assert await farm.value("select count(*) from host_cooling") == 1
+    await retention(farm).run(farm.clock.at + timedelta(days=91))
+    assert await farm.value("select count(*) from host_cooling") == 0
+
+
 async def test_the_days_ahead_are_prepared(farm: Farm) -> None:
     now = datetime(2027, 1, 31, 23, tzinfo=UTC)
     await retention(farm).run(now)

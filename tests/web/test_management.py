@@ -278,6 +278,7 @@ async def test_a_rate_limited_host_is_left_alone_by_everyone(site) -> None:
     assert pulled["count"] == 0
     host = await site.reader.ok("GET", "/api/v1/hosts/shop.example")
     assert host["cooling_until"] is not None
+    assert [period["until"] for period in host["cooling_periods"]] == [host["cooling_until"]]
     jobs = (await site.reader.ok("GET", "/api/v1/jobs"))["items"]
     other = next(found for found in jobs if found["id"] != job["job_id"])
     why = await site.reader.ok("GET", f"/api/v1/jobs/{other['id']}/why")

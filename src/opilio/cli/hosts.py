@@ -7,7 +7,7 @@ import typer
 
 from opilio.cli import option_types
 from opilio.cli.context import actor, open_opilio_for_cli, run_async
-from opilio.cli.output import Cursor, Json, Limit, print_fields, print_page, show
+from opilio.cli.output import Cursor, Json, Limit, print_fields, print_page, print_table, show
 
 app = typer.Typer(no_args_is_help=True, help="How often and how widely each host may be visited.")
 _COLUMNS = (
@@ -33,6 +33,25 @@ async def _list(limit: int, cursor: str | None) -> Any:
         return await opilio.insights.hosts(limit=limit, cursor=cursor)
 
 
+@app.command("show")
+def show_(host: str, json: Json = False) -> None:
+    """Shows one host, and when it was cooling down in the last seven days."""
+    found = run_async(_get(host))
+
+    def print_host() -> None:
+        print_fields(found, hide=("cooling_periods",))
+        columns = ("began_at", "until", "reason")
+        rows = ([getattr(period, name) for name in columns] for period in found.cooling_periods)
+        print_table(columns, rows, "was not cooling down in the last seven days")
+
+    show(found, json, print_host)
+
+
+async def _get(host: str) -> Any:
+    async with open_opilio_for_cli() as opilio:
+        return await opilio.insights.host(host.lower())
+
+
 @app.command("set")
 def set_(
     host: str,
@@ -47,7 +66,7 @@ def set_(
 ) -> None:
     """Replaces the host's limits; omitted ones use the default."""
     answer = run_async(_set(host, max_concurrent, min_delay))
-    show(answer, json, lambda: print_fields(answer))
+    show(answer, json, lambda: print_fields(answer, hide=("cooling_periods",)))
 
 
 async def _set(host: str, max_concurrent: int | None, min_delay: timedelta | None) -> Any:

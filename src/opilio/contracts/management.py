@@ -131,6 +131,19 @@ class Host(msgspec.Struct, kw_only=True):
     policies: int
 
 
+class CoolingPeriod(msgspec.Struct, kw_only=True):
+    """A time in which nobody visited a host because it had answered 429 or 503."""
+
+    began_at: datetime
+    until: datetime
+    reason: str
+
+
+class FullHost(Host, kw_only=True):
+    cooling_periods: list[CoolingPeriod]
+    """Of the last seven days, newest first, at most 100."""
+
+
 class BotInfo(msgspec.Struct, kw_only=True):
     bot_id: str
     capabilities: list[str]

@@ -202,6 +202,7 @@ class LockEnds:
         await session.execute(
             QUERIES.cool_hosts, forgiven_before=now - FORGIVEN_AFTER, **_cooled(self.cooled)
         )
+        await session.execute(QUERIES.keep_cooling, host_ids=sorted(self.cooled), now=now)
         for host_id in sorted(self.cooled):
             # Its waiting jobs move behind its gate now, as far as `skipped` counts; the scheduler moves the rest.
             await session.execute(QUERIES.park_jobs, host_id=host_id, most=_PARK_WHEN_COOLED, now=now)

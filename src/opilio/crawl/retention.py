@@ -49,7 +49,8 @@ class Retention:
         if self._keep.values:
             await self._drop_values(now - timedelta(days=self._keep.values))
         await self._db.execute(QUERIES.drop_late, before=now - timedelta(days=self._keep.late))
-        await self._db.execute(QUERIES.drop_activity, before=now - timedelta(days=90))
+        for statement in (QUERIES.drop_activity, QUERIES.drop_cooling):
+            await self._db.execute(statement, before=now - timedelta(days=90))
         await self._db.execute(QUERIES.drop_policies, before=now - timedelta(days=self._keep.jobs))
         await self._pages.drop_before(now - timedelta(days=self._keep.html))
         return dropped

@@ -3,7 +3,7 @@
 import heapq
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -12,6 +12,8 @@ import msgspec
 from opilio.adapters.postgres import Database, Row, load_queries
 from opilio.contracts.management import (
     BotInfo,
+    CoolingPeriod,
+    FullHost,
     FullResult,
     HistoryRow,
     Host,
@@ -35,6 +37,7 @@ from opilio.pages import Page, page_of, read_number, read_text, read_uuid
 _Q = load_queries("opilio.insights")
 _COUNT_EXACTLY = 200_000
 _NONE_ENDED = {"done": 0, "failed": 0, "expired": 0}
+_WEEK = timedelta(days=7)
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -248,11 +251,15 @@ class CrawlInsights:
         rows = await self._db.fetch(_Q.hosts, after=read_text(cursor), host=None, most=limit + 1)
         return page_of(rows, limit, self._host, lambda row: row["host"])
 
-    async def host(self, name: str) -> Host:
+    async def host(self, name: str) -> FullHost:
         row = await self._db.row(_Q.hosts, after=None, host=name, most=1)
         if row is None:
             raise NotFound("there is no host %(host)s: no policy names it, and it has no limits", host=name)
-        return self._host(row)
+        periods = await self._db.fetch(_Q.cooling_periods, host=name, span=_WEEK, most=100)
+        return FullHost(
+            **msgspec.structs.asdict(self._host(row)),
+            cooling_periods=[CoolingPeriod(**period) for period in periods],
+        )
 
     def _host(self, row: Row) -> Host:
         effective = Limits(row["max_concurrent"], row["min_delay_seconds"]).over(self._fleet)

@@ -116,6 +116,19 @@ from ordered o
 cross join unnest(:host_ids::int[], :untils::timestamptz[], :strikes::int[], :reasons::text[]) c(host_id, until, strikes, reason)
 where h.host_id = o.host_id and c.host_id = o.host_id;
 
+-- name: keep_cooling
+-- The periods in which hosts were cooling: one that is extended stays one. Reads what cool_hosts wrote, under its locks.
+with extended as (
+  update host_cooling p set until = greatest(p.until, h.cooling_until), reason = h.cooling_reason
+  from host h
+  where h.host_id = any(:host_ids::int[]) and p.host_id = h.host_id and p.until > :now::timestamptz
+  returning p.host_id)
+insert into host_cooling (host_id, began_at, until, reason)
+select h.host_id, :now::timestamptz, h.cooling_until, h.cooling_reason from host h
+where h.host_id = any(:host_ids::int[]) and h.cooling_until > :now::timestamptz
+  and h.host_id not in (select e.host_id from extended e)
+on conflict (host_id, began_at) do nothing;
+
 -- name: close_cooling_gates
 -- Gates of hosts that were just cooled, locked in the order that every statement locks gates in.
 with ordered as materialized (

@@ -6,6 +6,10 @@ delete from late_result where received_at < :before::timestamptz;
 -- Bot activity past its age.
 delete from bot_activity where hour < :before::timestamptz;
 
+-- name: drop_cooling
+-- Cooling periods of hosts past their age.
+delete from host_cooling where until < :before::timestamptz;
+
 -- name: drop_policies
 -- Deleted policies that nothing refers to any more.
 delete from policy p where p.deleted_at < :before::timestamptz

@@ -124,6 +124,11 @@ from host h
 where (:after::text is null or h.name > :after::text) and (:host::text is null or h.name = :host::text)
 order by h.name limit :most::int;
 
+-- name: cooling_periods
+-- When a host was cooling, newest first.
+select p.began_at, p.until, p.reason from host h join host_cooling p on p.host_id = h.host_id
+where h.name = :host::text and p.until > now() - :span::interval order by p.began_at desc limit :most::int;
+
 -- name: bots
 -- Bots by id, with what they hold and did in the last day.
 select b.bot_id, b.capabilities, b.last_seen_at,

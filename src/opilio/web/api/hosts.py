@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from opilio.contracts.management import Host, LimitsRequest
+from opilio.contracts.management import FullHost, Host, LimitsRequest
 from opilio.crawl.politeness import Limits
 from opilio.web.api.shared import ListQuery
 from opilio.web.routes import Call, Registry
@@ -18,7 +18,13 @@ async def list_hosts(call: Call) -> Any:
 
 
 @HOSTS.add(
-    "GET", "/api/v1/hosts/{host:str}", "read", "One host", answer=Host, errors=("not_found",), tag="hosts"
+    "GET",
+    "/api/v1/hosts/{host:str}",
+    "read",
+    "One host, and when it was cooling down",
+    answer=FullHost,
+    errors=("not_found",),
+    tag="hosts",
 )
 async def get_host(call: Call) -> Any:
     return await call.opilio.insights.host(call.text("host").lower())
@@ -30,7 +36,7 @@ async def get_host(call: Call) -> Any:
     "write",
     "Set the limits of a host; omitted ones use the default",
     body=LimitsRequest,
-    answer=Host,
+    answer=FullHost,
     tag="hosts",
 )
 async def set_host_limits(call: Call) -> Any:

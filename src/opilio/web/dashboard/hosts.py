@@ -1,11 +1,13 @@
 """Hosts: their limits, and which are cooling down."""
 
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
 from opilio.contracts.decoding import named
-from opilio.contracts.management import LimitsRequest
+from opilio.contracts.management import CoolingPeriod, LimitsRequest
 from opilio.crawl.politeness import Limits
 from opilio.insights.dashboard import PolicyFilter
 from opilio.web.dashboard.page import MAX_PAGE, Page, PageRequest, Section, redirect
@@ -44,21 +46,32 @@ async def one_host(request: PageRequest) -> Page:
     policies = await request.opilio.figures.policies(
         PolicyFilter(host=host.host), sort="priority", page=1, size=10
     )
+    now = (await request.app.live.system_status()).at
     values = {
         "host": host,
         "failed": failed,
         "policies": policies[:10],
+        "cooled": time_cooling(host.cooling_periods, now - timedelta(hours=24), now),
         "fleet": request.opilio.settings.fleet_limits,
-        "now": (await request.app.live.system_status()).at,
+        "now": now,
     }
     data = {"host": host, "failed": failed}
     return Page("host.html", host.host, values, data=data, charts=True)
 
 
+def time_cooling(periods: Sequence[CoolingPeriod], since: datetime, now: datetime) -> timedelta:
+    """How long a host was cooling in a span of time; periods do not overlap."""
+    parts = (min(period.until, now) - max(period.began_at, since) for period in periods)
+    return sum((part for part in parts if part > timedelta(0)), timedelta(0))
+
+
 @HOSTS.page("/hosts/{id:str}/series")
 async def host_over_time(request: PageRequest) -> Page:
-    """How crawls of a host ended hour by hour, for its chart."""
-    return Page(None, "", rows=await request.opilio.activity.host(request.name()))
+    """How crawls of a host ended hour by hour, and when it was cooling down, for its chart."""
+    name = request.name()
+    hours = await request.opilio.activity.host(name)
+    host = await request.opilio.insights.host(name)
+    return Page(None, "", data={"hours": hours, "cooling": host.cooling_periods}, rows=hours)
 
 
 @HOSTS.action("/hosts/limits")

@@ -31,6 +31,12 @@
         y: { whole: true }, right: line ? {} : undefined,
       };
     },
+    // How jobs of a host ended, how often it limited its rate, and in bands when it was left alone for that.
+    host: (element, { hours, cooling }) => {
+      const chart = kinds.ended(element, hours), from = at(hours[0]) - HOUR / 2;
+      const spans = cooling.map((period) => [Math.max(new Date(period.began_at).getTime(), from), new Date(period.until).getTime()]);
+      return { ...chart, right: { whole: true }, bands: { name: names(element)[4], colour: "expired", spans: spans.filter(([begin, end]) => end > begin) } };
+    },
     // Deliveries of a webhook, and how long its answers took.
     deliveries: (element, rows) => ({
       bars: several(element, rows, ["delivered", "failed"], ["done", "failed"]),
@@ -163,7 +169,7 @@
     const clip = `chart-clip-${chart.number}`;
     svg("path", { d: box(from, 0, to - from, bottom + 1) }, svg("clipPath", { id: clip }, svg("defs", {}, root)));
     const plot = svg("g", { "clip-path": `url(#${clip})` }, root);
-    for (const [begin, end] of spec.bands?.spans ?? []) svg("path", { d: box(scale(begin), top, Math.max(1, scale(end) - scale(begin)), bottom - top), class: `fill-${spec.bands.colour} band` }, plot);
+    for (const [begin, end] of spec.bands?.spans ?? []) svg("path", { d: box(scale(begin), top, Math.max(3, scale(end) - scale(begin)), bottom - top), class: `fill-${spec.bands.colour} band` }, plot);
     const wide = spec.words ? Math.min(32, scale.bandwidth()) : Math.max(1.5, Math.min(18, (scale(domain[0] + step) - scale(domain[0])) * 0.8));
     bars.forEach((series, i) => stacked[i].forEach(([x, low, high]) => {
       if (high <= low) return;
@@ -210,9 +216,12 @@
     const rows = spec.words ? (word ? [{ series: {}, point: spec.bars[0].points.find(([name]) => name === word) }] : []) : values(spec, scale.invert(x).getTime());
     tip.hidden = !rows.length;
     const head = word ?? (rows.length && moment.format(new Date(spec.lines?.some((line) => line.step) ? scale.invert(x) : rows[0].point[0])));
-    tip.replaceChildren(Object.assign(document.createElement("b"), { textContent: head }), ...rows.map(({ series, point }) => {
+    const near = spec.words ? 0 : scale.invert(x).getTime(), close = spec.words ? 0 : scale.invert(x + 3).getTime() - near;
+    const band = spec.bands?.spans.find(([begin, end]) => near >= begin - close && near <= end + close);
+    if (band) rows.push({ series: spec.bands, span: band });
+    tip.replaceChildren(Object.assign(document.createElement("b"), { textContent: head }), ...rows.map(({ series, point, span }) => {
       const row = document.createElement("div"), unit = series.right ? "" : spec.y.unit ?? "";
-      row.textContent = `${series.name ? `${series.name}: ` : ""}${spec.y.words ? spec.y.words[point[1]] : number.format(point[1]) + unit}`;
+      row.textContent = span ? `${series.name}: ${span.map((end) => moment.format(end)).join(" – ")}` : `${series.name ? `${series.name}: ` : ""}${spec.y.words ? spec.y.words[point[1]] : number.format(point[1]) + unit}`;
       if (series.colour) row.className = `tip-${series.colour}`;
       return row;
     }));

@@ -34,6 +34,32 @@ async def test_a_post_without_its_media_is_analysed_by_its_text(processor, bucke
     ]
 
 
+@pytest.mark.parametrize(
+    ("meta", "code", "message"),
+    [
+        ({"fetch_error": {"code": "CONTENT_REMOVED", "message": "gone"}}, "CONTENT_REMOVED", "gone"),
+        ({"fetch_error": "CONTENT_REMOVED"}, "CONTENT_REMOVED", "CONTENT_REMOVED"),
+        ({"fetch_error": "the page is gone"}, "UNKNOWN_ERROR", "the page is gone"),
+        ({"error_code": "TIMEOUT", "fetch_error": {"code": "X"}}, "TIMEOUT", ""),
+        ({"fetch_error": {"code": "\0"}}, "UNKNOWN_ERROR", ""),
+        ({"id": None}, "PARSE_ERROR", None),  # a search result without an id
+        ({"permalink": 7, "fetch_error": ["?"]}, "PARSE_ERROR", None),
+    ],
+)
+async def test_an_item_that_its_crawler_reports_as_failed_is_not_one_that_analysis_failed_on(
+    processor, buckets, rows, meta, code, message
+):
+    """However crawlers write it: the collector does not wait for it, so it must not count as analysed."""
+    item = {"meta": {"id": "1", "fetch_status": "error", **meta}}
+    await buckets.put("crawl-results", "tiktok/proj_xyz/brand/batch_001.json", body(item, post("2")))
+    done = await processor.process(event())
+    counts = done.rows.counts
+    assert (counts.size, counts.succeeded, counts.failed, counts.fetch_errors) == (1, 1, 0, 1)
+    [error] = await rows("select error_code, error_message from crawl_errors")
+    assert error["error_code"] == code
+    assert message is None or error["error_message"] == message
+
+
 @pytest.mark.parametrize(("bad", "told"), [(1, 0), (2, 1)])
 async def test_many_parsing_errors_raise_an_event(processor, buckets, rows, bad, told):
     items = [*(post(str(n)) for n in range(20 - bad)), *(failed(f"x{n}", "PARSE_ERROR") for n in range(bad))]

@@ -84,7 +84,7 @@ def analyse_batch(
         if failure is not None and item is not None and _has_text_only(failure, item):
             work.append(_prepare(item, context, failure))
         elif failure is not None:
-            rows.add_failure(failure, item, fetched=item is None)
+            rows.add_failure(failure, item)
         elif item is not None:
             work.append(_prepare(item, context))
     _analyse(work, pipeline, rows, now)
@@ -113,8 +113,7 @@ def _analyse(work: list[_Work], pipeline: Pipeline, rows: "_Rows", now: datetime
         if len(work) == 1:
             content_id = str(work[0].item.meta.id)
             own = Failure(content_id, ErrorCode.INTERNAL_ERROR, f"{type(error).__name__}: {error}")
-            failure = work[0].failure or own
-            rows.add_failure(failure, work[0].item, fetched=work[0].failure is None)
+            rows.add_failure(work[0].failure or own, work[0].item)
             return
         for one in work:
             _analyse([one], pipeline, rows, now)
@@ -187,9 +186,8 @@ class _Rows:
         if work.project_id and impact.risk in _ALERTING:
             self._alerts[work.project_id, work.platform, row["id"]] = _alert_row(work.project_id, row, impact)
 
-    def add_failure(self, failure: Failure, item: CollectedItem | None, *, fetched: bool = True) -> None:
-        """`fetched` is False for an item that the crawler reports as failed: it was never to be analysed."""
-        self._fetch_errors += not fetched
+    def add_failure(self, failure: Failure, item: CollectedItem | None) -> None:
+        self._fetch_errors += not failure.fetched
         context = self._context
         project_id = project_of(item, context) if item else context.project_id
         platform = ((item.meta.platform if item else None) or context.platform or "unknown").lower()

@@ -28,6 +28,20 @@ class Failure(msgspec.Struct, frozen=True):
     code: str
     message: str
     details: Any = None
+    fetched: bool = True  # False: the crawler reports it as failed, so it was never to be analysed
+
+
+class _Status(msgspec.Struct):
+    """What is read of an item that cannot be read as a whole."""
+
+    fetch_status: Any = None
+
+
+class _Reported(msgspec.Struct):
+    meta: _Status
+
+
+_REPORTED = msgspec.json.Decoder(_Reported)
 
 
 def parse_item(
@@ -39,13 +53,37 @@ def parse_item(
         _check_indexed(item.meta)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         placeholder = f"{context.job_id or 'item'}:{context.batch_index or 0}:{position}"
-        return None, Failure(placeholder, ErrorCode.PARSE_ERROR, str(error), {"position": position})
-    meta = item.meta
-    if (meta.fetch_status or "success").lower() != "error":
+        fetched = not _is_reported_as_failed(raw)
+        return None, Failure(
+            placeholder, ErrorCode.PARSE_ERROR, str(error), {"position": position}, fetched=fetched
+        )
+    if not _is_error(item.meta.fetch_status):
         return item, None
-    message = meta.error_message or meta.fetch_error or ""
-    code = meta.error_code or ErrorCode.UNKNOWN_ERROR
-    return item, Failure(str(meta.id), code, message, meta.error_details)
+    return item, _reported_failure(item.meta)
+
+
+def _is_error(fetch_status: Any) -> bool:
+    return str(fetch_status or "success").lower() == "error"
+
+
+def _is_reported_as_failed(raw: bytes) -> bool:
+    """Whether a malformed item is one that the crawler counts as failed: it is not waited for."""
+    try:
+        return _is_error(_REPORTED.decode(raw).meta.fetch_status)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return False
+
+
+def _reported_failure(meta: ItemMeta) -> Failure:
+    """`fetch_error` is a text, a code, or an object with both, as crawlers have it."""
+    told = meta.fetch_error if isinstance(meta.fetch_error, dict) else {"message": meta.fetch_error}
+    text = str(told.get("message") or "")
+    named = meta.error_code or told.get("code") or (text if text in ErrorCode.__members__ else None)
+    code = str(named or ErrorCode.UNKNOWN_ERROR)
+    if not is_storable(code):
+        code = ErrorCode.UNKNOWN_ERROR
+    details = meta.error_details if meta.error_details is not None else told.get("details")
+    return Failure(str(meta.id), code, meta.error_message or text, details, fetched=False)
 
 
 def _check_indexed(meta: ItemMeta) -> None:

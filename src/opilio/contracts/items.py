@@ -22,7 +22,7 @@ class ItemMeta(msgspec.Struct, kw_only=True):
     region: str | None = None
     error_code: str | None = None
     error_message: str | None = None
-    fetch_error: str | None = None
+    fetch_error: str | dict[str, Any] | None = None  # a text, a code, or {code, message}
     error_details: Any = None
 
 

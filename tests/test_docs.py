@@ -11,8 +11,8 @@ from typer.main import get_command
 from opilio.cli.app import app
 from opilio.contracts.envelope import STATUS_OF
 from opilio.crawl.priority import Rules
-from opilio.runtime.settings import Settings
-from opilio.runtime.settings_types import parse_rules
+from opilio.runtime.setting_forms import parse_rules
+from opilio.runtime.settings import SETTINGS
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -164,7 +164,7 @@ def test_the_rules_of_the_guide_are_the_rules_of_the_program() -> None:
 
 
 def test_every_setting_that_a_page_names_exists() -> None:
-    settings = {f"OPILIO_{name.upper()}" for name in Settings.model_fields}
+    settings = {f"OPILIO_{name.upper()}" for name in SETTINGS}
     others = {
         "OPILIO_SERVER",
         "OPILIO_BOT_TOKEN",

@@ -7,7 +7,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from opilio.runtime.settings import Settings
+from opilio.runtime.settings import SETTINGS
 from tests.dashboard.listening import listening
 
 GUIDES = Path(__file__).parents[2] / "docs/how-to"
@@ -46,4 +46,4 @@ async def test_the_guide_from_nothing_to_an_export(opilio, database_url, tmp_pat
 def test_the_switches_of_the_guide_exist():
     guide = (GUIDES / "roll-back.md").read_text()
     for name in re.findall(r"OPILIO_([A-Z_]+)", guide):
-        assert name.lower() in Settings.model_fields, name
+        assert name.lower() in SETTINGS, name

@@ -56,7 +56,7 @@ async def site(opilio: Opilio) -> AsyncIterator[str]:
 async def serving(opilio: Opilio, **settings: Any) -> AsyncIterator[str]:
     """Serves as `opilio run api` does, with other settings for this server alone."""
     port, stop = free_port(), asyncio.Event()
-    changed = opilio.settings.model_copy(update={"port": port, "host": "127.0.0.1", **settings})
+    changed = opilio.settings.with_values(port=port, host="127.0.0.1", **settings)
     task = asyncio.create_task(api.serve(replace(opilio, settings=changed), stop))
     address = f"http://127.0.0.1:{port}"
     async with AsyncClient() as client:

@@ -9,7 +9,6 @@ from opilio.contracts.topology import RESULTS
 from opilio.crawler.simulator import Faults
 from opilio.runtime.bootstrap import Opilio, open_bus, wire
 from opilio.runtime.roles import collector
-from opilio.runtime.settings import load_settings
 from tests.collector.samples import analyzed, encoded, v2
 from tests.dashboard.listening import fill_projects, finished, listening
 from tests.delivery.receiver import Receiver
@@ -172,8 +171,7 @@ async def test_a_dry_run_shows_what_is_found(admin: Page, opilio: Opilio) -> Non
 
 
 async def test_an_operator_closes_a_project_whose_analysis_stalled(admin: Page, opilio: Opilio) -> None:
-    given = opilio.settings.model_dump(include={"data_dir", "database_url"})
-    impatient = wire(load_settings(**given, analyze_timeout_seconds=1), opilio.database)
+    impatient = wire(opilio.settings.with_values(analyze_timeout_seconds=1), opilio.database)
     await opilio.projects.create(
         ProjectInput(project_id="tea", brand_keywords=["tea"], platforms=["tiktok"]), by="test"
     )

@@ -27,7 +27,7 @@ class Delivery:
 @pytest.fixture(params=["rabbitmq", "local"])
 async def role(request, settings, db):
     amqp_url = request.getfixturevalue("rabbitmq_url") if request.param == "rabbitmq" else None
-    settings = settings.model_copy(update={"amqp_url": amqp_url})
+    settings = settings.with_values(amqp_url=amqp_url)
     async with open_bus(settings, db) as bus:
         yield Delivery(bus, wire(settings, db).dead_letters)
 

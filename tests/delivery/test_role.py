@@ -36,7 +36,7 @@ class Role:
 
 @pytest.fixture
 async def role(settings, db):
-    role = Role(wire(settings.model_copy(update={"webhook_allow_private": "true"}), db))
+    role = Role(wire(settings.with_values(webhook_allow_private="true"), db))
     yield role
     await role.end()
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from opilio.runtime.roles import ROLES
-from opilio.runtime.settings import Settings
+from opilio.runtime.settings import SETTINGS
 from tests import validators
 from tests.deploy.programs import DEPLOY, need, output
 
@@ -22,7 +22,7 @@ MANIFESTS = sorted(
     if file.name not in {"kustomization.yaml", "prometheus-adapter.yaml"}
 )
 DOCUMENTS = [document for file in MANIFESTS for document in yaml.safe_load_all(file.read_text())]
-SETTINGS = {f"OPILIO_{name.upper()}" for name in Settings.model_fields} | {
+SETTINGS = {f"OPILIO_{name.upper()}" for name in SETTINGS} | {
     "OPILIO_BOT_TOKEN",
     "OPILIO_TRUSTED_PROXIES",
 }

@@ -61,6 +61,64 @@ def test_all_faults_are_reported_at_once(monkeypatch) -> None:
         assert name in text
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("PORT", "many", "must be a whole number"),
+        ("PORT", "70000", "must be at most 65535"),
+        ("PORT", "", "must be a whole number"),
+        ("DATABASE_POOL_SIZE", "1", "must be at least 2"),
+        ("SCHEDULER_INTERVAL_SECONDS", "0", "must be more than 0"),
+        ("SCHEDULER_INTERVAL_SECONDS", "nan", "must be a finite number"),
+        ("CRAWL_FILL_IDLE", "perhaps", "must be true or false"),
+        ("LOG_LEVEL", "loud", "must be one of debug, info, warning, error"),
+        ("CRAWL_BUDGETS", "{shop: 1}", "must be a table of names, each with a number (as JSON"),
+        ("CRAWL_BUDGETS", '{"shop": "a lot"}', "must be a table of names, each with a number (as JSON"),
+        ("EXCHANGE_RESULTS", "", "must not be empty"),
+        ("TIME_ZONE", "Mars/Olympus", "is not an IANA time zone"),
+        ("RETRY_BACKOFF_SECONDS__TIKTOK", "soon", "must be a number of seconds"),
+    ],
+)
+def test_a_wrong_value_is_told_by_its_variable_in_plain_words(monkeypatch, name, value, told) -> None:
+    monkeypatch.setenv(f"OPILIO_{name}", value)
+    assert f"OPILIO_{name} " in fault()
+    assert told in fault()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("port", "9000", 9000),
+        ("host_min_delay_seconds", "1.5", 1.5),
+        ("crawl_fill_idle", "Yes", True),
+        ("new_mode_enabled", "off", False),
+        ("platforms", "tiktok, youtube,", ("tiktok", "youtube")),
+        ("crawl_budgets", '{"shop": 100}', {"shop": 100.0}),
+        ("data_dir", "/srv/opilio", Path("/srv/opilio")),
+    ],
+)
+def test_text_of_the_environment_becomes_a_value(monkeypatch, name, text, value) -> None:
+    monkeypatch.setenv(f"OPILIO_{name}", text)
+    settings = load_settings()
+    assert getattr(settings, name) == value
+    assert settings.given == {name}
+
+
+def test_an_option_comes_before_the_environment_and_that_before_the_file(monkeypatch) -> None:
+    Path("opilio.toml").write_text('port = 1001\nhost = "a"\nplatforms = ["tiktok"]\n')
+    monkeypatch.setenv("OPILIO_PORT", "1002")
+    monkeypatch.setenv("OPILIO_HOST", "b")
+    settings = load_settings(port=1003, host=None)
+    assert (settings.port, settings.host, settings.platforms) == (1003, "b", ("tiktok",))
+    assert settings.keep_jobs_days == 14
+    assert "keep_jobs_days" not in settings.given
+
+
+def test_settings_share_no_default() -> None:
+    load_settings().crawl_budgets["shop"] = 1.0
+    assert load_settings().crawl_budgets == {}
+
+
 def test_a_broken_file_is_named() -> None:
     Path("opilio.toml").write_text("port = = 1\n")
     assert "opilio.toml cannot be read" in fault()

@@ -55,12 +55,12 @@ def _prepared(wanted: "Settings") -> "Settings":
     from opilio.runtime.instance_file import demo_allowances, find_instance, has_demo
     from opilio.runtime.logging import configure_logging
 
-    quiet = {} if "log_level" in wanted.model_fields_set else {"log_level": "warning"}
-    configure_logging(wanted.model_copy(update=quiet))
+    quiet = {} if "log_level" in wanted.given else {"log_level": "warning"}
+    configure_logging(wanted.with_values(**quiet))
     if wanted.embedded and find_instance(wanted.data_dir) is None:
         note(f"OPILIO_DATABASE_URL is not set: using the embedded database in {wanted.data_dir}")
     if wanted.embedded and has_demo(wanted):  # as `opilio up` does for its processes
-        return wanted.model_copy(update=demo_allowances(wanted))
+        return wanted.with_values(**demo_allowances(wanted))
     return wanted
 
 

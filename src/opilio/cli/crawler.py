@@ -115,7 +115,7 @@ async def _link(stack: AsyncExitStack, amqp_url: str | None, platforms: list[str
     current = settings()
     known = dict.fromkeys([*current.platforms, *platforms])
     database = await stack.enter_async_context(open_database())
-    bus = await LocalBus.connect(database, current.model_copy(update={"platforms": tuple(known)}).topology)
+    bus = await LocalBus.connect(database, current.with_values(platforms=tuple(known)).topology)
     stack.push_async_callback(bus.close)
     return bus
 

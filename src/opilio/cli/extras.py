@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 # Modules that tell that an extra is installed.
 _PROOF = {
-    "server": ("asyncpg", "litestar", "pydantic_settings"),
+    "server": ("asyncpg", "litestar"),
     "bot": ("extruct", "parsel", "typer"),
     "crawler": ("aio_pika", "obstore", "typer"),
 }

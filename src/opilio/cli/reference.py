@@ -80,11 +80,11 @@ def _meaning(param: Any) -> str:
 
 def settings_page() -> str:
     """Every setting, its default and its meaning."""
-    from opilio.runtime.settings import Settings
+    from opilio.runtime.settings import SETTINGS
 
     rows = [
-        (f"`OPILIO_{name.upper()}`", f"`{_default(field)}`", field.description or "")
-        for name, field in Settings.model_fields.items()
+        (f"`OPILIO_{name.upper()}`", f"`{_default(declared.new_default())}`", declared.meaning)
+        for name, declared in SETTINGS.items()
     ]
     intro = (
         "Settings come from the environment, then from `opilio.toml` in the current folder (names without the prefix, "
@@ -94,11 +94,8 @@ def settings_page() -> str:
     return f"{_HEAD.format(title='Settings', what='the settings')}\n{intro}\n{table}"
 
 
-def _default(field: Any) -> str:
-    if field.default_factory is not None:
-        made = field.default_factory()
-        return str(made).replace(str(Path.home()), "~")
-    return "not set" if field.default in (None, "") else str(field.default)
+def _default(default: Any) -> str:
+    return "not set" if default in (None, "") else str(default).replace(str(Path.home()), "~")
 
 
 def metrics_page() -> str:

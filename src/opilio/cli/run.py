@@ -72,4 +72,4 @@ def _run(wanted: "Settings", names: list[str]) -> None:
             f"this installation has no role {', '.join(missing)}; it has {', '.join(available())}"
         )
     load_roles(wanted, names)
-    uvloop.run(run_roles(wanted.model_copy(update=database_from_parent()), names))
+    uvloop.run(run_roles(wanted.with_values(**database_from_parent()), names))

@@ -45,7 +45,7 @@ def has_demo(settings: Settings) -> bool:
 def demo_allowances(settings: Settings) -> dict[str, str]:
     """Settings that let a newcomer add the demo's pages and local webhook receivers; what the operator set is kept."""
     names = ("crawl_allow_private", "webhook_allow_private")
-    return {name: _LOOPBACK for name in names if name not in settings.model_fields_set}
+    return {name: _LOOPBACK for name in names if name not in settings.given}
 
 
 def url_of(settings: Settings) -> str:

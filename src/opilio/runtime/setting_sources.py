@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from opilio.net.mask_url import mask_url
-from opilio.runtime.settings import Settings
+from opilio.runtime.settings import SETTINGS, Settings
 from opilio.runtime.settings_checks import SETTINGS_FILE, read_settings_file
 
 _PREFIX = "OPILIO_"
@@ -25,8 +25,8 @@ class Origin:
 def origins(settings: Settings) -> list[Origin]:
     in_file = _names_in_file()
     return [
-        Origin(name, shown(getattr(settings, name)), _source(name, in_file), field.description or "")
-        for name, field in Settings.model_fields.items()
+        Origin(name, shown(getattr(settings, name)), _source(name, in_file), declared.meaning)
+        for name, declared in SETTINGS.items()
     ]
 
 

@@ -1,18 +1,11 @@
 """Settings from the environment (`OPILIO_…`), then `opilio.toml`, then defaults; all errors are reported at once."""
 
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
-
-from pydantic import Field, ValidationError, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    SettingsError,
-    TomlConfigSettingsSource,
-)
 
 from opilio.collector.config import Config as Collecting
 from opilio.collector.result import RETRYABLE_CODES
@@ -23,251 +16,213 @@ from opilio.crawl.priority import Rules
 from opilio.crawl.retention import Keep
 from opilio.errors import OpilioError
 from opilio.net.allowed_addresses import AllowList, parse_allow
-from opilio.net.mask_url import mask_url
+from opilio.runtime import setting_forms as form
+from opilio.runtime.setting_values import declarations, read_values, setting
 from opilio.runtime.settings_checks import (
-    SETTINGS_FILE,
     backoff_by_platform,
     read_settings_file,
     unknown_names,
+    wrong_backoffs,
 )
-from opilio.runtime.settings_types import (
-    Addresses,
-    AmqpUrl,
-    BlobsUrl,
-    DatabaseUrl,
-    RedisUrl,
-    RuleTable,
-    TimeZone,
-    WebAddress,
-    Words,
-    parse_rules,
-)
+
+_PREFIX = "OPILIO_"
 
 
 def default_data_dir() -> Path:
     return Path.home() / ".local" / "share" / "opilio"
 
 
-class Settings(BaseSettings):
+@dataclass(frozen=True, kw_only=True)
+class Settings:
     """Every setting; docs/reference/settings.md is generated from this class."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="OPILIO_", toml_file=SETTINGS_FILE, extra="ignore", frozen=True
+    data_dir: Path = setting(
+        default_data_dir, "The folder of the embedded instance: database, objects, logs."
     )
-
-    data_dir: Path = Field(
-        default_factory=default_data_dir,
-        description="The folder of the embedded instance: database, objects, logs.",
+    database_url: str | None = setting(
+        None, "URL of PostgreSQL; without it an embedded PostgreSQL is started.", check=form.database_url
     )
-    database_url: DatabaseUrl | None = Field(
-        None, description="URL of PostgreSQL; without it an embedded PostgreSQL is started."
-    )
-    database_direct_url: str | None = Field(
+    database_direct_url: str | None = setting(
         None,
-        description="URL of PostgreSQL itself where `OPILIO_DATABASE_URL` leads to PgBouncer in transaction mode: for "
+        "URL of PostgreSQL itself where `OPILIO_DATABASE_URL` leads to PgBouncer in transaction mode: for "
         "LISTEN, locks, migrations and the hot path.",
     )
-    database_pool_size: int = Field(
-        8, ge=2, description="Connections to PostgreSQL that one process opens at most for most of its work."
+    database_pool_size: int = setting(
+        8, "Connections to PostgreSQL that one process opens at most for most of its work.", least=2
     )
-    database_hot_pool_size: int = Field(
-        4, ge=1, description="Further connections of one process for pull, submit and heartbeat."
+    database_hot_pool_size: int = setting(
+        4, "Further connections of one process for pull, submit and heartbeat.", least=1
     )
-    amqp_url: AmqpUrl | None = Field(
-        None, description="URL of RabbitMQ; without it messages go through PostgreSQL."
+    amqp_url: str | None = setting(
+        None, "URL of RabbitMQ; without it messages go through PostgreSQL.", check=form.amqp_url
     )
-    redis_url: RedisUrl | None = Field(
-        None, description="URL of Redis for project state; without it PostgreSQL is used."
+    redis_url: str | None = setting(
+        None, "URL of Redis for project state; without it PostgreSQL is used.", check=form.redis_url
     )
-    blobs_url: BlobsUrl | None = Field(
+    blobs_url: str | None = setting(
         None,
-        description="Object storage: `s3://bucket?endpoint=…` or `file:///…`; without it a folder of the data directory.",
+        "Object storage: `s3://bucket?endpoint=…` or `file:///…`; without it a folder of the data directory.",
+        check=form.blobs_url,
     )
 
-    host_max_concurrent: int | None = Field(
-        None, gt=0, description="Default for all hosts: how many jobs of one host may be locked at once."
+    host_max_concurrent: int | None = setting(
+        None, "Default for all hosts: how many jobs of one host may be locked at once.", above=0
     )
-    host_min_delay_seconds: float | None = Field(
-        None, ge=0, description="Default for all hosts: seconds between two pulled jobs of one host."
+    host_min_delay_seconds: float | None = setting(
+        None, "Default for all hosts: seconds between two pulled jobs of one host.", least=0
     )
-    bot_max_locked: int = Field(1_000, ge=1, description="How many jobs one bot may have locked at once.")
-    schedule_jitter: float = Field(
+    bot_max_locked: int = setting(1_000, "How many jobs one bot may have locked at once.", least=1)
+    schedule_jitter: float = setting(
         0.1,
-        ge=0,
-        le=1,
-        description="Share of the frequency that is added at random to the next run; 0 switches it off.",
+        "Share of the frequency that is added at random to the next run; 0 switches it off.",
+        least=0,
+        most=1,
     )
-    crawl_budget_per_day: float | None = Field(
+    crawl_budget_per_day: float | None = setting(
         None,
-        gt=0,
-        description="Crawls a day of all adaptive policies together; without it, what their frequencies would cost.",
+        "Crawls a day of all adaptive policies together; without it, what their frequencies would cost.",
+        above=0,
     )
-    crawl_budgets: dict[str, float] = Field(
-        {},
-        description="Budgets of pools, as JSON; the pool of an adaptive policy is its label `pool`.",
+    crawl_budgets: dict[str, float] = setting(
+        {}, "Budgets of pools, as JSON; the pool of an adaptive policy is its label `pool`."
     )
-    crawl_fill_idle: bool = Field(
-        False, description="Idle bots take adaptive pages before they are due, within the budget."
+    crawl_fill_idle: bool = setting(
+        False, "Idle bots take adaptive pages before they are due, within the budget."
     )
-    change_tolerance_percent: dict[str, float] = Field(
-        {},
-        description='Moves that do not count as a change, by field, as JSON: `{"price": 0.5, "data.rating": 2}`.',
+    change_tolerance_percent: dict[str, float] = setting(
+        {}, 'Moves that do not count as a change, by field, as JSON: `{"price": 0.5, "data.rating": 2}`.'
     )
-    crawl_allow_private: Addresses = Field(
-        "", description="Private addresses that policies may contain: `true` or CIDRs."
+    crawl_allow_private: str = setting(
+        "", "Private addresses that policies may contain: `true` or CIDRs.", check=form.addresses
     )
-    webhook_allow_private: Addresses = Field(
-        "", description="Private addresses that webhooks may reach: `true` or CIDRs."
+    webhook_allow_private: str = setting(
+        "", "Private addresses that webhooks may reach: `true` or CIDRs.", check=form.addresses
     )
 
-    scheduler_interval_seconds: float = Field(
-        1.0, gt=0, description="Seconds between two rounds of creating due jobs and expiring locks."
+    scheduler_interval_seconds: float = setting(
+        1.0, "Seconds between two rounds of creating due jobs and expiring locks.", above=0
     )
-    keep_jobs_days: int = Field(14, ge=1, description="Days to keep finished jobs and their timelines.")
-    keep_html_days: int = Field(7, ge=1, description="Days to keep raw HTML.")
-    keep_results_days: int = Field(0, ge=0, description="Days to keep results; 0 keeps them forever.")
-    keep_late_days: int = Field(30, ge=1, description="Days to keep late results.")
-    keep_values_days: int = Field(
-        365, ge=0, description="Days to keep the value history of policies; 0 keeps it forever."
+    keep_jobs_days: int = setting(14, "Days to keep finished jobs and their timelines.", least=1)
+    keep_html_days: int = setting(7, "Days to keep raw HTML.", least=1)
+    keep_results_days: int = setting(0, "Days to keep results; 0 keeps them forever.", least=0)
+    keep_late_days: int = setting(30, "Days to keep late results.", least=1)
+    keep_values_days: int = setting(
+        365, "Days to keep the value history of policies; 0 keeps it forever.", least=0
     )
-    keep_audit_days: int = Field(365, ge=0, description="Days to keep the audit log; 0 keeps it forever.")
+    keep_audit_days: int = setting(365, "Days to keep the audit log; 0 keeps it forever.", least=0)
 
-    max_body_mb: int = Field(
-        16, ge=1, description="Largest request body; an import or a batch of results may be 4 times as large."
+    max_body_mb: int = setting(
+        16, "Largest request body; an import or a batch of results may be 4 times as large.", least=1
     )
-    login_attempts_per_minute: int = Field(
-        10, ge=1, description="Wrong passwords per address and minute before 429."
+    login_attempts_per_minute: int = setting(
+        10, "Wrong passwords per address and minute before 429.", least=1
     )
-    host: str = Field(
-        "127.0.0.1",
-        description="Address that the API listens on; the default is reachable from this machine only.",
+    host: str = setting(
+        "127.0.0.1", "Address that the API listens on; the default is reachable from this machine only."
     )
-    port: int = Field(8000, ge=1, le=65535, description="Port that the API listens on.")
-    api_workers: int = Field(
-        1, ge=1, description="Number of processes that serve the API under `opilio run api`."
+    port: int = setting(8000, "Port that the API listens on.", least=1, most=65535)
+    api_workers: int = setting(1, "Number of processes that serve the API under `opilio run api`.", least=1)
+    max_connections: int = setting(
+        16_000, "Open connections that one API process accepts; further ones wait.", least=64
     )
-    max_connections: int = Field(
-        16_000, ge=64, description="Open connections that one API process accepts; further ones wait."
+    live_streams_per_session: int = setting(
+        20, "Live pages that one login may have open at once on one API process.", least=1
     )
-    live_streams_per_session: int = Field(
-        20, ge=1, description="Live pages that one login may have open at once on one API process."
+    idle_connection_seconds: float = setting(
+        75, "A connection without a request is closed after this; longer than your proxy's.", least=1
     )
-    idle_connection_seconds: float = Field(
-        75, ge=1, description="A connection without a request is closed after this; longer than your proxy's."
-    )
-    body_timeout_seconds: float = Field(
+    body_timeout_seconds: float = setting(
         30,
-        ge=1,
-        description="A request body that stops arriving is refused after this, a slow one after ten times this.",
+        "A request body that stops arriving is refused after this, a slow one after ten times this.",
+        least=1,
     )
-    shutdown_grace_seconds: float = Field(
-        10, ge=0, description="How long open requests may go on after SIGTERM."
-    )
-    public_url: WebAddress | None = Field(
+    shutdown_grace_seconds: float = setting(10, "How long open requests may go on after SIGTERM.", least=0)
+    public_url: str | None = setting(
         None,
-        description="Address of the dashboard as users open it, if it differs from host and port; may have a path.",
+        "Address of the dashboard as users open it, if it differs from host and port; may have a path.",
+        check=form.web_address,
     )
-    trusted_proxies: Addresses = Field(
-        "", description="Addresses of reverse proxies whose X-Forwarded-* headers are believed: CIDRs."
+    trusted_proxies: str = setting(
+        "",
+        "Addresses of reverse proxies whose X-Forwarded-* headers are believed: CIDRs.",
+        check=form.addresses,
     )
-    metrics_port: int = Field(
-        9090, ge=0, le=65535, description="Where `opilio run` serves metrics; 0 is off."
+    metrics_port: int = setting(9090, "Where `opilio run` serves metrics; 0 is off.", least=0, most=65535)
+    metrics_bare_names: bool = setting(
+        True, "Metrics without the prefix `opilio_` too, as older dashboards expect them."
     )
-    metrics_bare_names: bool = Field(
-        True, description="Metrics without the prefix `opilio_` too, as older dashboards expect them."
+    log_level: Literal["debug", "info", "warning", "error"] = setting(
+        "info", "Least severe level that is logged."
     )
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="Least severe level that is logged."
-    )
-    log_format: Literal["auto", "json", "text"] = Field(
-        "auto", description="`auto` logs text on a terminal and JSON otherwise."
+    log_format: Literal["auto", "json", "text"] = setting(
+        "auto", "`auto` logs text on a terminal and JSON otherwise."
     )
 
-    platforms: Words = Field(("tiktok", "youtube"), description="Platforms of a project that names none.")
-    time_zone: TimeZone = Field(
-        "UTC", description="Zone of the days in analytics, for projects that name none (IANA name)."
+    platforms: tuple[str, ...] = setting(("tiktok", "youtube"), "Platforms of a project that names none.")
+    time_zone: str = setting(
+        "UTC", "Zone of the days in analytics, for projects that name none (IANA name).", check=form.time_zone
     )
-    limit_per_keyword: int = Field(
-        50, ge=1, description="Items to collect for each keyword on each platform."
-    )
-    max_attempts: int = Field(3, ge=1, description="Attempts of a project's task, the first included.")
-    retry_backoff_seconds: float = Field(
+    limit_per_keyword: int = setting(50, "Items to collect for each keyword on each platform.", least=1)
+    max_attempts: int = setting(3, "Attempts of a project's task, the first included.", least=1)
+    retry_backoff_seconds: float = setting(
         30,
-        gt=0,
-        description="Wait before the first retry of a task; doubles with each retry. `…__TIKTOK` sets it for one platform.",
+        "Wait before the first retry of a task; doubles with each retry. `…__TIKTOK` sets it for one platform.",
+        above=0,
     )
-    task_timeout_seconds: float = Field(
-        1800, gt=0, description="A task without a result after this time has failed."
+    task_timeout_seconds: float = setting(
+        1800, "A task without a result after this time has failed.", above=0
     )
-    tasks_in_flight: int = Field(
-        1000, ge=1, description="Tasks of one platform that are sent and not finished, at most."
+    tasks_in_flight: int = setting(
+        1000, "Tasks of one platform that are sent and not finished, at most.", least=1
     )
-    analyze_timeout_seconds: float = Field(
-        1800, gt=0, description="An analysis that stands still for this long is reported as stalled."
+    analyze_timeout_seconds: float = setting(
+        1800, "An analysis that stands still for this long is reported as stalled.", above=0
     )
-    retryable_error_codes: Words = Field(
-        tuple(sorted(RETRYABLE_CODES)), description="Error codes after which a task is tried again."
+    retryable_error_codes: tuple[str, ...] = setting(
+        tuple(sorted(RETRYABLE_CODES)), "Error codes after which a task is tried again."
     )
-    retry_backoff_seconds_by_platform: dict[str, float] = Field(
-        default_factory=dict,
-        description="Wait before a first retry by platform; in the environment `OPILIO_RETRY_BACKOFF_SECONDS__TIKTOK`.",
+    retry_backoff_seconds_by_platform: dict[str, float] = setting(
+        {},
+        "Wait before a first retry by platform; in the environment `OPILIO_RETRY_BACKOFF_SECONDS__TIKTOK`.",
     )
-    exchange_inbound: str = Field(INBOUND, min_length=1, description="The exchange of crawl requests.")
-    exchange_results: str = Field(RESULTS, min_length=1, description="The exchange of results.")
-    exchange_lifecycle: str = Field(
-        LIFECYCLE, min_length=1, description="The exchange of project.created and data.collected."
+    exchange_inbound: str = setting(INBOUND, "The exchange of crawl requests.", check=form.not_empty)
+    exchange_results: str = setting(RESULTS, "The exchange of results.", check=form.not_empty)
+    exchange_lifecycle: str = setting(
+        LIFECYCLE, "The exchange of project.created and data.collected.", check=form.not_empty
     )
-    strict_contracts: bool = Field(
-        False, description="Whether results with inconsistent counts are dead-lettered."
+    strict_contracts: bool = setting(False, "Whether results with inconsistent counts are dead-lettered.")
+    progress_webhook_url: str | None = setting(None, "Webhook for the progress of projects that name none.")
+    new_mode_enabled: bool = setting(
+        True, "Whether analytics consumes event messages; if not, they stay in their queue."
     )
-    progress_webhook_url: str | None = Field(
-        None, description="Webhook for the progress of projects that name none."
+    legacy_mode_enabled: bool = setting(
+        True, "Whether analytics consumes legacy messages; if not, they stay in their queue."
     )
-    new_mode_enabled: bool = Field(
-        True, description="Whether analytics consumes event messages; if not, they stay in their queue."
+    analytics_stages: dict[str, str] = setting(
+        {}, "Your own stages: `sentiment = package.module:Class`, or the URL of a model (in opilio.toml)."
     )
-    legacy_mode_enabled: bool = Field(
-        True, description="Whether analytics consumes legacy messages; if not, they stay in their queue."
+    analytics_workers: int = setting(
+        0, "Number of processes that run the analytics stages; 0 runs them in a thread.", least=0, most=64
     )
-    analytics_stages: dict[str, str] = Field(
-        default_factory=dict,
-        description="Your own stages: `sentiment = package.module:Class`, or the URL of a model (in opilio.toml).",
+    analytics_retry_seconds: float = setting(
+        5, "Wait before a missing or unreadable batch is retried; doubles with each retry.", above=0
     )
-    analytics_workers: int = Field(
-        0,
-        ge=0,
-        le=64,
-        description="Number of processes that run the analytics stages; 0 runs them in a thread.",
+    keep_posts_days: int = setting(
+        0, "Days to keep analysed posts, dropped by month; 0 keeps them forever.", least=0
     )
-    analytics_retry_seconds: float = Field(
-        5, gt=0, description="Wait before a missing or unreadable batch is retried; doubles with each retry."
-    )
-    keep_posts_days: int = Field(
-        0, ge=0, description="Days to keep analysed posts, dropped by month; 0 keeps them forever."
-    )
-    keep_errors_days: int | None = Field(
-        None, ge=0, description="Days to keep errors of single posts, by month; without it as long as posts."
+    keep_errors_days: int | None = setting(
+        None, "Days to keep errors of single posts, by month; without it as long as posts.", least=0
     )
 
-    rules: RuleTable = Field(
-        default_factory=dict, description="Bands of the priority rules (in opilio.toml)."
+    rules: dict[str, dict[str, list[float]]] = setting(
+        {}, "Bands of the priority rules (in opilio.toml).", check=form.rule_table
     )
 
-    @model_validator(mode="after")
-    def _platform_backoffs_are_numbers(self) -> "Settings":
-        backoff_by_platform(os.environ)
-        return self
+    given: frozenset[str] = frozenset()  # names of the settings that somebody gave
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is pydantic's
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+    def with_values(self, **values: Any) -> "Settings":
+        """The same settings but for these."""
+        return replace(self, **values)
 
     @property
     def embedded(self) -> bool:
@@ -283,7 +238,7 @@ class Settings(BaseSettings):
 
     @property
     def rule_table(self) -> Rules:
-        return parse_rules(self.rules)
+        return form.parse_rules(self.rules)
 
     @property
     def retention(self) -> Keep:
@@ -343,23 +298,27 @@ class Settings(BaseSettings):
         return self.blobs_url or f"file://{(self.data_dir / 'blobs').absolute()}"
 
 
+SETTINGS = declarations(Settings.__dataclass_fields__)
+
+
 def load_settings(**overrides: Any) -> Settings:
     """The settings; raises one error that lists everything that is wrong."""
-    faults = [*unknown_names(os.environ, read_settings_file(), list(Settings.model_fields))]
-    try:
-        settings = Settings(**{key: value for key, value in overrides.items() if value is not None})
-    except ValidationError as error:
-        faults += [
-            f"OPILIO_{'_'.join(str(part) for part in fault['loc']).upper()} {_reason(fault)}"
-            for fault in error.errors()
-        ]
-    except SettingsError as error:  # a value that must be JSON is not; pydantic stops at the first
-        faults.append(mask_url(str(error)))
-    if faults:
-        raise OpilioError(f"The settings are wrong: {'; '.join(faults)}.")
-    return settings
+    file = read_settings_file()
+    faults = [*unknown_names(os.environ, file, list(SETTINGS)), *wrong_backoffs(os.environ)]
+    values, wrong = read_values(Settings, SETTINGS, _given(overrides, os.environ, file))
+    if faults or wrong:
+        raise OpilioError(f"The settings are wrong: {'; '.join([*faults, *wrong])}.")
+    return Settings(**values, given=frozenset(values))
 
 
-def _reason(fault: Any) -> str:
-    text = str(fault["msg"]).removeprefix("Value error, ")
-    return text[0].lower() + text[1:]
+def _given(
+    overrides: Mapping[str, Any], environment: Mapping[str, str], file: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Each setting that was given anywhere, from the first place that has it."""
+    variables = {name.upper(): value for name, value in environment.items()}
+    in_environment = {
+        name: variables[_PREFIX + name.upper()] for name in SETTINGS if _PREFIX + name.upper() in variables
+    }
+    in_file = {name: file[name] for name in SETTINGS if name in file}
+    given = {name: value for name, value in overrides.items() if value is not None}
+    return in_file | in_environment | given

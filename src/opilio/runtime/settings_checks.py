@@ -1,6 +1,7 @@
 """Where settings come from besides `Settings`: the file, variables by platform, and names that are no setting."""
 
 import difflib
+import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 from opilio.errors import OpilioError
 
 SETTINGS_FILE = "opilio.toml"
+_BACKOFF = "OPILIO_RETRY_BACKOFF_SECONDS__"
 # Variables with the prefix that are not settings of the server: of bots, of benchmarks, and between our own processes.
 _OTHER_VARIABLES = (
     "OPILIO_BOT_",
@@ -16,7 +18,7 @@ _OTHER_VARIABLES = (
     "OPILIO_DATABASE_ON_STDIN",
     "OPILIO_KEY",
     "OPILIO_PARENT_PID",
-    "OPILIO_RETRY_BACKOFF_SECONDS__",
+    _BACKOFF,
     "OPILIO_SERVER",
     "OPILIO_SHARED_PORT",
     "OPILIO_TEST_",
@@ -25,15 +27,24 @@ _OTHER_VARIABLES = (
 
 def backoff_by_platform(environment: Mapping[str, str]) -> dict[str, float]:
     """`OPILIO_RETRY_BACKOFF_SECONDS__TIKTOK=60`."""
-    prefix = "OPILIO_RETRY_BACKOFF_SECONDS__"
-    found: dict[str, float] = {}
+    return {
+        name.removeprefix(_BACKOFF).lower(): float(value)
+        for name, value in environment.items()
+        if name.startswith(_BACKOFF)
+    }
+
+
+def wrong_backoffs(environment: Mapping[str, str]) -> Iterator[str]:
     for name, value in environment.items():
-        if name.startswith(prefix):
-            try:
-                found[name.removeprefix(prefix).lower()] = float(value)
-            except ValueError:
-                raise ValueError(f"{name} must be a number of seconds") from None
-    return found
+        if name.startswith(_BACKOFF) and not _positive(value):
+            yield f"{name} must be a number of seconds, more than 0"
+
+
+def _positive(text: str) -> bool:
+    try:
+        return 0 < float(text) < math.inf
+    except ValueError:
+        return False
 
 
 def read_settings_file() -> Mapping[str, Any]:

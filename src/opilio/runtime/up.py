@@ -128,7 +128,7 @@ def _commands(settings: Settings, database_url: asyncio.Future[str], more: dict[
         "OPILIO_API_WORKERS": str(settings.api_workers),
         "OPILIO_METRICS_PORT": "0",  # the API serves the metrics of all processes
         # The terminal shows the start message only, unless a log level is set.
-        "OPILIO_LOG_LEVEL": settings.log_level if "log_level" in settings.model_fields_set else "warning",
+        "OPILIO_LOG_LEVEL": settings.log_level if "log_level" in settings.given else "warning",
     }
     env |= more
     run = (sys.executable, "-m", "opilio", "run")

@@ -7,6 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 import asyncpg
 import pytest
 import zstandard
+from structlog.testing import capture_logs
 
 from opilio.adapters.buckets import Buckets, Missing
 from opilio.analytics.processing import BatchProcessor, Disabled, Done, ProcessingOptions, Reject, RetryLater
@@ -360,6 +361,15 @@ TAXONOMY = {
     "storage": "STORAGE_ERROR UPLOAD_FAILED DATABASE_ERROR",
     "generic": "UNKNOWN_ERROR INTERNAL_ERROR",
 }
+
+
+@pytest.mark.parametrize(("size", "levels"), [(51, ["warning"]), (50, []), (3, ["info"])])
+async def test_a_batch_of_an_unexpected_size_is_logged_and_analysed(processor, put, rows, size, levels):
+    await put(body(*(post(str(n)) for n in range(size))))
+    with capture_logs() as logs:
+        await processor.process(event())
+    assert [log["log_level"] for log in logs if log["event"] == "analytics.unexpected_batch_size"] == levels
+    assert len(await rows("select 1 from post_analytics")) == size
 
 
 async def test_every_code_of_the_taxonomy_has_its_category_and_row(processor, put, rows):

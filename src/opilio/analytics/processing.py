@@ -181,6 +181,7 @@ class BatchProcessor:
 def _check_size(inbound: Inbound, size: int) -> None:
     usual = _USUAL_SIZE.get(inbound.context.platform)
     if inbound.format == "event" and usual is not None and size != usual:
-        log.debug(
+        report = log.warning if size > usual else log.info  # the last batch of a task is smaller
+        report(
             "analytics.unexpected_batch_size", platform=inbound.context.platform, expected=usual, actual=size
         )

@@ -72,6 +72,19 @@ async def test_a_post_found_by_two_keywords_belongs_to_both(processor, buckets, 
     assert first == {"ok": True, "role": "competitor"}
 
 
+async def test_a_role_in_the_place_of_the_keyword_is_no_keyword(processor, buckets, database):
+    """`"keyword_source": "brand"`, as the contract's own sample has it: the event names the keyword."""
+    found = {"keyword_source": "brand"}
+    await send(processor, buckets, "a", post("1", PRAISE, meta=found))
+    await send(processor, buckets, "b", post("1", PRAISE, meta=found), job_id="p1-brand-1", keyword="VF9")
+    await send(processor, buckets, "c", post("2", PRAISE, meta=found), job_id="by hand", keyword="VF3")
+    await send(processor, buckets, "d", post("3", PRAISE, meta={"keyword_source": "VF5"}))
+    voices = await AnalyticsInsights(database).share_of_voice("p1")
+    assert {(v.role, v.keyword, v.posts) for v in voices} == {
+        ("brand", keyword, 1) for keyword in ("VF3", "VF5", "VF8", "VF9")
+    }
+
+
 async def test_days_are_those_of_the_zone(database, buckets):
     processor = BatchProcessor(BatchStore(database, time_zone="Asia/Ho_Chi_Minh"), buckets)
     late = [

@@ -38,6 +38,9 @@ async def test_a_project_known_only_from_batches_is_answered(opilio, opilio_proc
     assert (done.json["posts"], done.json["analysed"], done.json["errors"]) == (2, 1, 1)
     text = (await asyncio.to_thread(opilio_process, "analytics", "export", "proj_xyz", **env)).out
     assert [line.split(",")[0] for line in text.splitlines()] == ["id", "1", "2"]
+    people = (await asyncio.to_thread(opilio_process, "analytics", "summary", "proj_xyz", **env)).out
+    assert "{" not in people  # words and tables, not JSON in a cell
+    assert "share of voice" in people
     unknown = await asyncio.to_thread(opilio_process, "analytics", "summary", "nobody", **env)
     assert (unknown.code, "there is no project nobody" in unknown.err) == (1, True)
 

@@ -133,7 +133,7 @@ def _projects(shell: Shell, folder: Path) -> None:
     shell.change("projects reconcile", "tea")
     asyncio.run(_analyse_a_failed_post("tea"))
     shell.change("analytics retry", "tea")
-    shell.change("projects dry-run", "tea", "--timeout", "1", code=1)
+    shell.change("projects dry-run", "tea", "--timeout", "1s", code=1)
     shell.sql("update project_state set tasks_done = tasks_total, analyze_total = 5")
     shell.change("projects close", "tea")
 

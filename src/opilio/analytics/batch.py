@@ -31,6 +31,7 @@ from opilio.contracts.items import CollectedItem, ItemComment
 from opilio.errors import Unavailable
 
 _ALERTING = frozenset(RISKS[2:])
+_ROLES = frozenset({"brand", "competitor"})
 _IDENTITY = ("project_id", "platform", "id", "keyword_source", "keyword_role")
 
 
@@ -230,8 +231,8 @@ class _Rows:
             "batch_index": context.batch_index,
             "task_type": context.task_type or (meta.task_type if meta else None),
             "platform": platform,
-            "keyword_source": (meta.keyword_source if meta else None) or context.keyword,
-            "keyword_role": _role(job_id),
+            "keyword_source": _keyword(meta.keyword_source if meta else None, context.keyword),
+            "keyword_role": _role(job_id, meta.keyword_source if meta else None),
             "brand_name": context.brand_name,
             "crawled_at": parse_time(meta.crawled_at) if meta else None,
             "published_at": parse_time(meta.published_at) if meta else None,
@@ -259,9 +260,16 @@ class _Rows:
         )
 
 
-def _role(job_id: str | None) -> str | None:
+def _keyword(of_item: str | None, of_batch: str | None) -> str | None:
+    """The keyword that found an item; some crawlers write only the role of it into `keyword_source`."""
+    return of_batch or of_item if not of_item or of_item in _ROLES else of_item
+
+
+def _role(job_id: str | None, keyword_source: str | None) -> str | None:
     parts = (job_id or "").split("-")
-    return parts[-2] if len(parts) >= 3 and parts[-2] in {"brand", "competitor"} else None
+    if len(parts) >= 3 and parts[-2] in _ROLES:
+        return parts[-2]
+    return keyword_source if keyword_source in _ROLES else None
 
 
 def _content_columns(work: _Work, analysis: Analysis) -> dict[str, Any]:

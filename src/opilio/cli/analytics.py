@@ -34,7 +34,24 @@ class TextLine(msgspec.Struct):
 def summary(project_id: str, json: Json = False) -> None:
     """Shows the figures of a project's posts: volume, sentiment, intent, impact, errors."""
     figures = run_async(_summary(project_id))
-    show(figures, json, lambda: print_fields(figures, hide=("top_posts",)))
+    show(figures, json, lambda: _print_summary(msgspec.to_builtins(figures, builtin_types=(datetime,))))
+
+
+def _print_summary(figures: dict[str, Any]) -> None:
+    """Single figures a line each, counts as words, and a table for each list."""
+    lists = {name: value for name, value in figures.items() if isinstance(value, list)}
+    aspects = figures.pop("aspects")
+    counted = {
+        name: ", ".join(f"{key} {count:,}" for key, count in value.items()) or "-"
+        for name, value in figures.items()
+        if isinstance(value, dict)
+    }
+    print_fields(figures | counted, hide=tuple(lists))
+    lists["aspects"] = [{"aspect": name} | of for name, of in aspects.items()]
+    for name in ("share_of_voice", "top_keywords", "aspects", "errors_by_code"):
+        if rows := lists[name]:
+            print(f"\n{name.replace('_', ' ')}")
+            print_table(list(rows[0]), [list(row.values()) for row in rows])
 
 
 async def _summary(project_id: str) -> "AnalyticsSummary":

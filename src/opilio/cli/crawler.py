@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opilio.cli.context import open_database, run_async, settings
+from opilio.cli.option_types import seconds
 from opilio.cli.output import Json, JsonLines, note, print_json, print_table
 from opilio.contracts.topology import LIFECYCLE, RESULTS
 
@@ -29,6 +30,16 @@ Amqp = Annotated[
 ]
 
 
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        "--patience",
+        parser=seconds,
+        metavar="DURATION",
+        help="How long to wait for each answer.",
+    ),
+]
 ResultsExchange = Annotated[
     str,
     typer.Option(envvar="OPILIO_EXCHANGE_RESULTS", help="The exchange that the crawler sends results to."),
@@ -152,9 +163,7 @@ def check(
         ),
     ],
     keyword: Annotated[str, typer.Option(help="A keyword that the platform has posts for.")] = "iphone",
-    timeout: Annotated[
-        float, typer.Option("--timeout", "--patience", min=1, help="Seconds to wait for each answer.")
-    ] = 120,
+    timeout: Timeout = "2m",  # type: ignore[assignment]
     blobs_url: Annotated[
         str | None,
         typer.Option(

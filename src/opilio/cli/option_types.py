@@ -20,6 +20,17 @@ def duration(text: str) -> timedelta:
     return timedelta(**{_UNIT[found[2]]: float(found[1])})
 
 
+def seconds(text: str | float) -> float:
+    """`30s`, `5m`, or a bare number of seconds; at least one."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = duration(str(text)).total_seconds()
+    if not 1 <= found <= 1e6:
+        raise typer.BadParameter(f"{text!r} is too short or too long; write 30s or 5m")
+    return found
+
+
 def time(text: str) -> datetime:
     """`2026-01-31`, `2026-01-31T12:00:00Z`, or `2h` for two hours ago."""
     try:

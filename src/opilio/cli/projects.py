@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from opilio.cli.context import actor, open_opilio_for_cli, run_async
+from opilio.cli.option_types import seconds
 from opilio.cli.output import Cursor, Json, JsonLines, Limit, note, print_json, print_page, print_table, show
 
 if TYPE_CHECKING:
@@ -113,7 +114,9 @@ def reconcile(
 def dry_run(
     keywords: Annotated[list[str], typer.Argument(help="Keywords to search for.")],
     limit: Annotated[int, typer.Option(min=1, max=100, help="Items for each platform.")] = 10,
-    timeout: Annotated[float, typer.Option(min=1, help="Seconds to wait for the crawlers.")] = 300,
+    timeout: Annotated[
+        float, typer.Option(parser=seconds, metavar="DURATION", help="How long to wait for the crawlers.")
+    ] = "5m",  # type: ignore[assignment]
     as_json: Json = False,
 ) -> None:
     """Search keywords on every platform without a project, and show what is found."""
@@ -133,6 +136,10 @@ def dry_run(
     found = run_async(work())
     show(found, as_json, lambda: _print_dry_run(found))
     if not found.done:
+        note(
+            f"not every platform answered within {timeout:g} s: is a crawler connected? "
+            "`opilio crawler simulate --platform NAME` is one to try with"
+        )
         raise typer.Exit(1)
 
 

@@ -48,7 +48,8 @@ class Goal:
 
     def __str__(self) -> str:
         bound = f"≥ {self.at_least:g}" if self.at_least is not None else f"≤ {self.at_most:g}"
-        return f"{self.what}: {self.value:.2f} (wanted {bound}) {'✓' if self.met else '✗'}"
+        value = f"{self.value:.3f}" if abs(self.value) < 10 else f"{self.value:.2f}"
+        return f"{self.what}: {value} (wanted {bound}) {'✓' if self.met else '✗'}"
 
 
 _began = time.monotonic()

@@ -4,7 +4,7 @@ import importlib
 from pathlib import Path
 
 import pytest
-from bench import freshness, raw, worlds
+from bench import adaptive_days, freshness, raw, worlds
 from bench.__main__ import BENCHES
 from bench.databases import STATES, fill, run
 
@@ -33,3 +33,45 @@ def test_freshness_in_a_small_world(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     assert found["uniform"] < found["adaptive v2"] * 0.95
     assert found["adaptive v2"] > found["oracle"] * 0.93
+
+
+def test_the_table_of_freshness_holds_every_goal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    small = worlds.make(2, pages=25, days=62.0)
+    monkeypatch.setattr(freshness, "SEEDS", (2,))
+    monkeypatch.setattr(freshness, "_world", lambda *_: small)
+    table = freshness.table_of(freshness.every(freshness.freshness, list(freshness.runs()), str, processes=1))
+    trace = tmp_path / "trace.jsonl"
+    trace.write_text(
+        "".join(
+            f'{{"url": "https://a.example/{page % 3}/{page}", "importance": {1 + page}, "changes":'
+            f" [{page * 9_000}, {900_000 + page * 5_000}, 5000000]}}\n"
+            for page in range(30)
+        )
+    )
+    todo = [
+        (str(trace), rule, budget)
+        for budget in freshness.TRACE_GOALS
+        for rule in ("uniform", "adaptive", freshness.ALONE)
+    ]
+    freshness.add_trace(table, freshness.every(freshness.replayed, todo, str, processes=1))
+    wanted = {goal.what: goal.at_least or goal.at_most for goal in table.goals}
+    for budget, least in ((0.1, (0.955, 0.975)), (0.3, (0.98, 1.0)), (1.0, (0.99, 1.0))):
+        for rule, share in zip(("adaptive v1", "adaptive v2"), least, strict=True):
+            assert wanted[f"{rule} of the oracle at {budget:g}"] == share
+            assert wanted[f"{rule} of StormCrawler at {budget:g}"] == 1.10
+            assert wanted[f"{rule} of nutch at {budget:g}, equal weights"] == 1.0
+    assert wanted["adaptive v2, 5 % failures, of none"] == 0.99
+    assert wanted["adaptive v2, 5 % hash noise, of none"] == 0.98
+    assert wanted["adaptive v2, 30 % drift, of the oracle"] == 0.96
+    assert wanted["trace.jsonl at 0.02: staleness of uniform"] == 0.72
+    assert wanted["trace.jsonl at 0.1: staleness of uniform"] == 0.66
+    assert wanted[f"trace.jsonl at 0.1: staleness of {freshness.ALONE}"] == 1.0
+    assert len(table.rows) == len(freshness.RULES)
+
+
+async def test_adaptive_days_in_miniature(database_url: str) -> None:
+    table = await adaptive_days.days_on(database_url, policies=30, days=1, settled_after=0)
+    assert len(table.rows) == 1
+    goals = {goal.what: goal.met for goal in table.goals}
+    assert goals["accepted results that are not stored once"]
+    assert goals["longest gap between visits, days"]

@@ -12,7 +12,7 @@ import pytest
 from opilio.crawl.adaptive.simulation import replay as replaying
 from opilio.crawl.adaptive.simulation.compare import RULES
 from opilio.crawl.adaptive.simulation.peers import Uniform
-from opilio.crawl.adaptive.simulation.trace import Line, from_lines
+from opilio.crawl.adaptive.simulation.trace import Line, from_lines, read
 from tests.cli.conftest import Command
 
 
@@ -103,6 +103,22 @@ def test_what_is_wrong_is_said_in_one_line(
     assert done.code == 1
     assert says in done.err
     assert len(done.err.strip().splitlines()) == 1
+
+
+def test_a_trace_that_was_cut_off(opilio_process: Command, tmp_path: Path) -> None:
+    whole = write_trace(tmp_path / "trace.jsonl.gz")
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(whole.read_bytes()[:-200])
+    done = opilio_process("recrawl", "simulate", str(cut), "--budget", "0.5")
+    assert done.code == 1
+    assert "cut.jsonl.gz is damaged" in done.err
+    assert len(done.err.strip().splitlines()) == 1
+
+
+def test_a_compressed_trace_is_known_by_its_content(tmp_path: Path) -> None:
+    named = tmp_path / "trace"
+    named.write_bytes(write_trace(tmp_path / "trace.jsonl.gz").read_bytes())
+    assert read(named).urls == read(tmp_path / "trace.jsonl.gz").urls
 
 
 def visited(database_url: str, visits: int = 12) -> None:

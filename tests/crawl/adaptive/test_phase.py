@@ -122,6 +122,15 @@ def test_a_window_has_at_most_three_hours(evidence: list[float]) -> None:
 
 def test_a_dear_crawl_skips_days_and_a_hopeless_one_waits_longest() -> None:
     window = phase.Window(0.5, 0.6)
-    assert phase.next_visit(window, 0.7, 0.5, 30.0) < 1.0
-    assert 1.0 < phase.next_visit(window, 0.7, 1.0, 30.0) < 2.0
-    assert phase.next_visit(window, 0.7, 5.0, 30.0) == 30.0
+    wait, cycle = phase.next_visit(window, 0.7, 0.5, 30.0)
+    assert wait < 1.0 == cycle
+    wait, cycle = phase.next_visit(window, 0.7, 1.0, 30.0)
+    assert 1.0 < wait < cycle == 2.0
+    assert phase.next_visit(window, 0.7, 5.0, 30.0) == (30.0, 30.0)
+
+
+def test_a_visit_just_before_the_window_asks_for_no_more_crawls_a_day() -> None:
+    window = phase.Window(0.5, 0.6)
+    wait, cycle = phase.next_visit(window, 0.59, 0.5, 30.0)
+    assert wait < 0.02
+    assert cycle == 1.0

@@ -96,3 +96,26 @@ def test_a_result_costs_at_most_50_microseconds(hours) -> None:
         return (time.process_time() - began) / rounds * 1e6
 
     assert min(once(200) for _ in range(25)) <= 50
+
+
+def test_doubt_about_the_daily_hour_brings_an_important_page_forward() -> None:
+    hours = list(phase.UNKNOWN)
+    hours[12] = 6.8  # likely, and not certain
+    learnt = replace(after(10, change=True), hours=hours)
+    window = phase.learnt(hours)
+    assert window is not None
+    assert 0.1 < window.doubt < 0.3
+    usual = plan(learnt, _PRIOR, _TERMS, 10.6, (0.5, 0.99))
+    assert usual.interval == 1.0
+    assert (10.6 + usual.days) % 1.0 == pytest.approx(13 / 24 + 5 / 1440)
+    heavy = plan(learnt, _PRIOR, replace(_TERMS, weight=300.0), 10.6, (0.5, 0.99))
+    assert heavy.days == heavy.interval < 0.2
+
+
+def test_a_fleet_of_a_few_daily_pages_keeps_its_price() -> None:
+    """The demand of a daily page is that of its cycle, whenever in it the page was visited."""
+    hours = list(phase.UNKNOWN)
+    hours[12] = 15.0
+    learnt = replace(after(10, change=True), hours=hours)
+    found = {plan(learnt, _PRIOR, _TERMS, 10 + hour / 24, (0.5, 0.99)).interval for hour in range(24)}
+    assert found == {1.0}

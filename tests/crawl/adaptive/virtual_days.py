@@ -3,6 +3,7 @@
 import asyncio
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -56,6 +57,8 @@ class Run:
     failed: int = 0
     lost: int = 0
     longest_gap: dict[str, float] = field(default_factory=dict)
+    visited: int = 0
+    """Policies with a successful visit."""
     prices: list[float] = field(default_factory=list)
 
 
@@ -73,7 +76,13 @@ async def api(opilio: Opilio):
 
 
 async def live(
-    first: Opilio, second: Opilio, clock: FixedClock, pages: Pages, days: int, seed: int = 1
+    first: Opilio,
+    second: Opilio,
+    clock: FixedClock,
+    pages: Pages,
+    days: int,
+    seed: int = 1,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> Run:
     """Creates the policies and lives through the days; the second scheduler works beside the first."""
     random, run = Random(seed), Run()
@@ -100,7 +109,11 @@ async def live(
                     row = await session.connection.fetchrow("select created, price from crawl_pool")
                 run.per_day.append(row["created"] - sum(run.per_day))
                 run.prices.append(row["price"])
+                progress(f"day {len(run.per_day)}: {run.per_day[-1]} crawls at a price of {row['price']:.4g}")
             clock.at += TICK
+    run.visited = len(seen_at)
+    for url in pages.urls:  # a page that waits at the end, or was never visited, counts as well
+        run.longest_gap[url] = max(run.longest_gap.get(url, 0.0), days - seen_at.get(url, 0.0))
     return run
 
 

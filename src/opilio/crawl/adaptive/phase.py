@@ -81,6 +81,8 @@ class Window(NamedTuple):
 
     start: float
     end: float
+    doubt: float = 0.0
+    """The probability that the page does not change daily."""
 
 
 def learnt(evidence: Evidence) -> Window | None:
@@ -91,23 +93,27 @@ def learnt(evidence: Evidence) -> Window | None:
     weights = [exp(score - best) for score in evidence]
     total = sum(weights)
     daily = _PRIOR / HOURS * total
-    if daily < _SURE * (daily + (1.0 - _PRIOR) * exp(-best)):
+    other = (1.0 - _PRIOR) * exp(-best)
+    if daily < _SURE * (daily + other):
         return None
     around = weights + weights[:_WINDOW]
     for width in range(1, _WINDOW + 1):
         for start in range(HOURS):
             if sum(around[start : start + width]) >= _WINDOW_SURE * total:
-                return Window(start / HOURS, (start + width) / HOURS)
+                return Window(start / HOURS, (start + width) / HOURS, other / (daily + other))
     return None
 
 
-def next_visit(window: Window, now: float, price: float, longest: float) -> float:
-    """Days until the end of the first window after which a crawl is worth its price (per unit of weight)."""
+def next_visit(window: Window, now: float, price: float, longest: float) -> tuple[float, float]:
+    """Days until the end of the first window after which a crawl is worth its price (per unit of weight).
+
+    With them, the days from one such visit to the next: a visit off the window leaves less until the first one.
+    """
     after = (window.end + _AFTER - now) % 1.0
     stale = stale_before = 0.0
     for days in range(1, _LONGEST_SKIP + 1):
         stale_before += stale
         stale = 1.0 - (1.0 - _CHANGES) ** days
         if days * stale - stale_before >= price:
-            return min(after + days - 1, longest)
-    return longest
+            return min(after + days - 1, longest), min(float(days), longest)
+    return longest, longest

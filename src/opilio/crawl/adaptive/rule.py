@@ -20,6 +20,7 @@ HALF_LIFE = 90.0
 EARLY = 0.7
 """Share of its interval after which a page may be crawled early by idle bots."""
 _JITTER = 0.05
+_LEAST_DOUBT = 0.01  # a daily page may change at another time, too, however sure its hour is
 _PROBE = 0.1  # share of visits that come at another time of day, or sooner after a change, only to learn
 
 
@@ -106,7 +107,13 @@ def plan(
     price = terms.price / terms.weight
     window = phase.learnt(learnt.hours) if learnt.hours is not None else None
     if window is not None:
-        return _daily(window, terms, price, now, chance)
+        usual = interval(
+            posterior(learnt.evidence, prior),
+            price / max(window.doubt, _LEAST_DOUBT),
+            terms.shortest,
+            terms.longest,
+        )
+        return _daily(window, terms, price, now, chance, usual)
     days = interval(posterior(learnt.evidence, prior), price, terms.shortest, terms.longest)
     wait = days * (1.0 - _JITTER + 2.0 * _JITTER * chance[0])
     if changed and learnt.hours is not None and chance[1] < _PROBE:
@@ -116,13 +123,20 @@ def plan(
     return Plan(wait, days, EARLY * wait)
 
 
-def _daily(window: phase.Window, terms: Terms, price: float, now: float, chance: tuple[float, float]) -> Plan:
-    days = phase.next_visit(window, now, price, terms.longest)
+def _daily(
+    window: phase.Window,
+    terms: Terms,
+    price: float,
+    now: float,
+    chance: tuple[float, float],
+    usual: float,
+) -> Plan:
+    """After the daily change, or sooner where the doubt about it alone is worth a visit."""
+    wait, cycle = phase.next_visit(window, now, price, terms.longest)
+    wait, cycle = max(min(wait, usual), terms.shortest), max(min(cycle, usual), terms.shortest)
     if chance[1] < _PROBE:
-        probe = max(days * chance[0], terms.shortest)
-        return Plan(probe, max(days, terms.shortest), probe, window)
-    days = max(days, terms.shortest)
-    return Plan(days, days, days, window)
+        wait = max(wait * chance[0], terms.shortest)
+    return Plan(wait, cycle, wait, window)
 
 
 def retry_wait(streak: int, last_interval: float, chance: float) -> float:

@@ -168,8 +168,10 @@ class _Folders:
             self._next_night += 1.0
         hurried = []
         for name in self._changed:
+            known = self._together[self._hosts[self._known[name][0]]]
+            if not known.correlation:
+                continue
             pages = [page for page in self._known[name] if page in self._siblings]
-            known = self._together[self._hosts[pages[0]]]
             found = [self._siblings[page] for page in pages]
             for index in siblings.hurried(found, known.correlation, known.mean, now):
                 page = pages[index]

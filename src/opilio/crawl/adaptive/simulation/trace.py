@@ -1,6 +1,7 @@
 """A history of page changes: JSON lines `{url, importance, changes: [unix seconds]}`, plain or compressed with gzip."""
 
 import gzip
+import zlib
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import msgspec
 from opilio.errors import OpilioError
 
 _DAY = 86400.0
+_GZIP = b"\x1f\x8b"
 
 
 class Line(msgspec.Struct):
@@ -43,12 +45,15 @@ class Trace:
 
 def read(path: Path) -> Trace:
     """The trace in a file; a line that is none is named."""
-    opener = gzip.open if path.suffix == ".gz" else open
     try:
-        with opener(path, "rb") as file:
+        with path.open("rb") as file:
+            compressed = file.read(2) == _GZIP
+        with (gzip.open if compressed else open)(path, "rb") as file:
             lines = [_line(path, number, raw) for number, raw in enumerate(file, start=1) if raw.strip()]
     except OSError as error:
         raise OpilioError(f"{path} cannot be read: {error.strerror or error}") from None
+    except (EOFError, zlib.error) as error:
+        raise OpilioError(f"{path} is damaged: {error}") from None
     return from_lines(lines, str(path))
 
 

@@ -159,6 +159,25 @@ def test_a_virtual_host_that_is_not_there(doctor, rabbitmq_url):
     assert "rabbitmqctl add_vhost shop" in found.RabbitMQ.remedy
 
 
+def test_a_broker_that_is_away_is_one_finding_and_nothing_else(tmp_path, database_url):
+    """In a process of its own: where pytest listens, no library's log reaches the terminal."""
+    done = subprocess.run(
+        [sys.executable, "-m", "opilio", "doctor"],
+        env={
+            "PATH": os.environ["PATH"],
+            "OPILIO_DATA_DIR": str(tmp_path),
+            "OPILIO_DATABASE_URL": database_url,
+            "OPILIO_AMQP_URL": f"amqp://127.0.0.1:{free_port()}/",
+        },
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "→ start RabbitMQ, or correct OPILIO_AMQP_URL" in done.stdout
+
+
 def test_a_wrong_password_of_rabbitmq(doctor, rabbitmq_url):
     found = doctor(OPILIO_AMQP_URL=rabbitmq_url.replace("guest:guest", "guest:hunter2"))
     assert "password is refused" in found.RabbitMQ.said

@@ -21,7 +21,8 @@ def doctor(json: Json = False) -> None:
     """Says in plain words what is wrong and what to do; exits 1 on a fault."""
     from opilio.runtime.doctor import examine
 
-    logging.getLogger("aiormq").disabled = True  # the finding says it, with what to do
+    # The finding says it, with what to do. The level holds for the loggers below it, too.
+    logging.getLogger("aiormq").setLevel(logging.CRITICAL)
     found = run_async(examine())
     well = all(finding.verdict != "fault" for finding in found)
     show({"ok": well, "findings": [asdict(finding) for finding in found]}, json, lambda: _print(found))

@@ -307,7 +307,8 @@ def load_settings(**overrides: Any) -> Settings:
     faults = [*unknown_names(os.environ, file, list(SETTINGS)), *wrong_backoffs(os.environ)]
     values, wrong = read_values(Settings, SETTINGS, _given(overrides, os.environ, file))
     if faults or wrong:
-        raise OpilioError(f"The settings are wrong: {'; '.join([*faults, *wrong])}.")
+        said = "; ".join([*faults, *wrong])
+        raise OpilioError(f"The settings are wrong: {said}{'' if said.endswith('?') else '.'}")
     return Settings(**values, given=frozenset(values))
 
 

@@ -57,6 +57,10 @@ async def addresses(opilio: Opilio) -> dict[str, str]:
         "settings": "/settings",
         "audit": "/settings/audit",
         "account": "/account",
+        "compare": "/prices/compare?"
+        + "&".join(f"policy={job.policy_id}" for job in (done, failed, pending)),
+        "reference": "/reference",
+        "reference-operation": "/reference/create_policy",
     }
 
 

@@ -168,7 +168,6 @@ class Page:
     rows: Sequence[Any] | None = None
     charts: bool = False
     frames: bool = False
-    inline_styles: bool = False
     watch: str = ""
     status: int = 200
     commands: Any = None

@@ -74,8 +74,7 @@ def render(template: str, request: Any, page: Any, *, flash: str = "") -> Respon
             **page.values,
         )
     )
-    csp = _CSP.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'") if page.inline_styles else _CSP
-    return _html(html, page.status, f"{csp}; frame-src 'self'" if page.frames else csp)
+    return _html(html, page.status, f"{_CSP}; frame-src 'self'" if page.frames else _CSP)
 
 
 def render_plain(template: str, locale: Locale, *, status: int = 200, **values: Any) -> Response[Any]:

@@ -30,6 +30,28 @@ async def test_an_active_job_is_answered(farm: Farm) -> None:
     assert await run(farm, policy_id) == job.job_id
 
 
+async def test_a_job_that_waits_for_its_retry_waits_no_longer(farm: Farm) -> None:
+    job = await farm.one()
+    await farm.fail(job)
+    assert await farm.pull() == []
+    policy_id = (await farm.opilio.insights.job(job.job_id)).policy_id
+    assert await run(farm, policy_id) == job.job_id
+    (again,) = await farm.pull()
+    assert again.job_id == job.job_id
+    assert (await farm.opilio.insights.job(job.job_id)).retry_count == 1
+    await farm.audit()
+
+
+async def test_a_cooling_host_is_not_hurried(farm: Farm) -> None:
+    job = await farm.one()
+    await farm.fail(job, error_code="RATE_LIMITED", retry_after=600)
+    policy_id = (await farm.opilio.insights.job(job.job_id)).policy_id
+    await run(farm, policy_id)
+    assert await farm.pull() == []
+    farm.later(seconds=600)
+    assert len(await farm.pull()) == 1
+
+
 async def test_no_such_policy(farm: Farm) -> None:
     with pytest.raises(NotFound):
         await run(farm, uuid4())

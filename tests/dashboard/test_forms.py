@@ -17,6 +17,9 @@ async def test_a_confirm_dialog_fits_its_text_and_names_the_action(admin: Page, 
     box = await dialog.bounding_box()
     assert box is not None
     assert box["height"] < 300
+    text = await admin.locator("#confirm-text").bounding_box()
+    assert text is not None
+    assert text["x"] - box["x"] > 12, "the text keeps a distance from the edge"
     await dialog.get_by_role("button", name="Delete").click()
     await expect(admin.get_by_role("alert")).to_contain_text("Policy deleted")
 

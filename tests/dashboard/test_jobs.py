@@ -143,3 +143,26 @@ def test_a_story_has_the_times_between_the_transitions() -> None:
     assert sum(s.share for s in found) == pytest.approx(1)
     active = story(rows[:2], begin + timedelta(seconds=12))
     assert (active[-1].end, active[-1].seconds) == (None, 2)
+
+
+async def test_a_job_that_waits_for_its_retry_is_retried_beside_the_reason(
+    admin: Page, opilio: Opilio, bot: Bot
+) -> None:
+    policy_id = await add_policy(opilio, "https://a.example/shoe")
+    await opilio.operator_actions.run_now(policy_id, "test")
+    [job] = await bot.pull()
+    await bot.submit(job, success=False, error_code="TIMEOUT", error_msg="no answer")
+    assert await bot.pull() == []
+    await admin.goto(f"/jobs/{job['job_id']}")
+    await admin.locator("#why").get_by_role("button", name="Retry now").click()
+    await expect(admin.get_by_text("The job is ready.")).to_be_visible()
+    assert [again["job_id"] for again in await bot.pull()] == [job["job_id"]]
+
+
+async def test_hours_without_work_are_not_busy(admin: Page, opilio: Opilio, bot: Bot) -> None:
+    await failed(opilio, bot, "https://a.example/shoe")
+    hours = (await (await admin.request.get("/bots/bot-1/series.json")).json())["items"]
+    assert {hour["busy"] for hour in hours[:-2]} == {0}
+    # Pages that never worked count in the error rate of their host.
+    await admin.goto("/hosts")
+    await expect(admin.locator("tbody tr")).not_to_contain_text(" 0%")

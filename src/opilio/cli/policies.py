@@ -331,7 +331,7 @@ def _stdout() -> Iterator[IO[str]]:
 
 @app.command()
 def run(policy_id: Annotated[str, typer.Argument()], json: Json = False) -> None:
-    """Makes a job at once, due or not, and prints its id; with an active job, that one's."""
+    """Makes a job at once, due or not, and prints its id; with an active job, that one's, whose retry waits no longer."""
     job_id = run_async(_run(policy_id))
     show({"job_id": job_id}, json, lambda: print(job_id))
 

@@ -51,7 +51,7 @@ class OperatorActions:
         self._clock = clock or Clock()
 
     async def run_now(self, policy_id: UUID, by: str) -> UUID:
-        """A job at once, due or not; with an active job, that job."""
+        """A job at once, due or not; with an active job, that job, without waiting for its retry."""
         return await self._db.transact(lambda session: self._run_now(session, policy_id, by))
 
     async def _run_now(self, session: Session, policy_id: UUID, by: str) -> UUID:
@@ -63,7 +63,7 @@ class OperatorActions:
             QUERIES.create_now, policy_id=policy_id, priority=rated.priority, by=by, now=self._clock.now()
         )
         if job_id is None:
-            job_id = await session.value(QUERIES.active_job, policy_id=policy_id)
+            job_id = await session.value(QUERIES.hurry_active_job, policy_id=policy_id, now=self._clock.now())
         if job_id is None:
             raise NotFound("there is no policy %(id)s", id=str(policy_id))
         await audit.record(session, by, "policy.run", str(policy_id))

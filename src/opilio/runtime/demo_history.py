@@ -50,12 +50,14 @@ async def add_history(database: Database, now: datetime | None = None) -> None:
     newest = {run.policy_id: run for run in found}.values()
     await database.execute(_Q.set_demo_values, **_newest(list(newest)))
     await database.execute(_Q.add_demo_minutes, first=until - _WEEK, until=until)
+    await database.execute(_Q.add_demo_hours, until=until)
 
 
 async def remove_figures(database: Database, until: datetime | None) -> None:
     """Deletes the made-up figures; later ones are what the installation did."""
     if until is not None:
         await database.execute(_Q.remove_demo_minutes, until=until)
+        await database.execute(_Q.remove_demo_hours, until=until)
 
 
 def _runs(policy_id: UUID, item: Product, until: datetime) -> list[_Run]:

@@ -35,8 +35,11 @@ created as (
   returning job_id)
 select job_id from created;
 
--- name: active_job
--- The active job of a policy, if any.
+-- name: hurry_active_job
+-- The active job of a policy, if any; one that waits for its retry waits no longer.
+with hurried as (
+  update job_active j set run_at = coalesce(:now::timestamptz, now())
+  where j.policy_id = :policy_id::uuid and j.place = 'later' and j.run_at > coalesce(:now::timestamptz, now()))
 select job_id from job_active where policy_id = :policy_id::uuid;
 
 -- name: policy_to_run

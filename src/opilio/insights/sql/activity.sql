@@ -4,7 +4,7 @@
 -- What a bot did, hour by hour; hours without work count as none.
 select h.hour as at, coalesce(a.done, 0)::int as done, coalesce(a.failed, 0)::int as failed, coalesce(a.late, 0)::int as expired,
   coalesce(a.pulls, 0)::int as pulls, (a.duration_seconds / nullif(a.done + a.failed, 0))::float8 as mean_seconds,
-  least(a.duration_seconds / 3600, 1000)::float8 as busy
+  least(coalesce(a.duration_seconds, 0) / 3600, 1000)::float8 as busy  -- least alone would take no work for the most
 from generate_series(date_trunc('hour', now() - :span::interval), date_trunc('hour', now()), interval '1 hour') h(hour)
 left join bot_activity a on a.bot_id = :bot_id::text and a.hour = h.hour order by 1;
 

@@ -140,7 +140,7 @@ from shown s join host h using (host_id) order by s.by_count, s.by_name desc, s.
 -- How crawls of some hosts went lately, from the states of their policies.
 select h.name as host, avg(x.error_rate)::float8 as error_rate from host h cross join lateral (
   select s.error_rate from policy p join policy_state s on s.policy_id = p.policy_id
-  where p.host_id = h.host_id and p.deleted_at is null and s.last_success_at is not null limit 1000) x
+  where p.host_id = h.host_id and p.deleted_at is null and coalesce(s.last_success_at, s.last_failed_at) is not null limit 1000) x
 where h.name = any(:hosts::text[]) group by 1;
 
 -- name: bot_hours

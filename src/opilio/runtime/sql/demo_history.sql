@@ -47,6 +47,18 @@ on conflict (minute) do update set pending = excluded.pending, locked = excluded
   done = excluded.done, failed = excluded.failed, expired = excluded.expired, retries = excluded.retries, durations = excluded.durations,
   crawls = excluded.crawls, seconds = excluded.seconds;
 
+-- name: add_demo_hours
+-- The same figures as work of the demo's bot.
+insert into bot_activity (bot_id, hour, pulls, pulled, done, failed, late, duration_seconds)
+select 'demo-bot', date_trunc('hour', m.minute), sum(m.done + m.failed + m.expired), sum(m.done + m.failed + m.expired), sum(m.done),
+  sum(m.failed), sum(m.expired), sum(m.seconds)
+from figure_minute m where m.minute < date_trunc('hour', :until::timestamptz) group by 2
+on conflict (bot_id, hour) do nothing;
+
+-- name: remove_demo_hours
+-- And that work goes, too.
+delete from bot_activity where bot_id = 'demo-bot' and hour < :until::timestamptz;
+
 -- name: remove_demo_minutes
 -- Figures that were made up go with the demo.
 delete from figure_minute where minute < :until::timestamptz;

@@ -201,7 +201,7 @@ async def delete_policy(call: Call) -> Any:
     "POST",
     "/api/v1/policies/{id:str}/run",
     "write",
-    "Run now, due or not; with an active job, that job is answered",
+    "Run now, due or not; with an active job, that job is answered, and a retry waits no longer",
     answer=Job,
     errors=("not_found",),
     tag="policies",

@@ -141,7 +141,7 @@ def _is_plain(value: Any) -> bool:
 @POLICIES.action("/policies/{id:str}/run")
 async def run_policy(request: PageRequest) -> Any:
     job_id = await request.opilio.operator_actions.run_now(request.id(), request.actor)
-    return redirect(f"/jobs/{job_id}", request.locale.gettext("Job created. It waits for a bot."))
+    return redirect(f"/jobs/{job_id}", request.locale.gettext("The job is ready. It waits for a bot."))
 
 
 @POLICIES.action("/policies/{id:str}/switch")

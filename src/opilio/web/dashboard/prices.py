@@ -1,7 +1,9 @@
 """Price changes: the biggest and newest moves of all products, and products compared in one chart."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 from litestar import Response
 from litestar.response import Stream
@@ -87,10 +89,21 @@ def _span(request: PageRequest) -> str:
     return wanted if wanted in SPANS else "7d"
 
 
+def _first_and_last(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each product with its first and its newest price; its rows are in the order of their times."""
+    products: dict[UUID, dict[str, Any]] = {}
+    for row in rows:
+        product = products.setdefault(row["id"], {**row, "first": row["price"]})
+        product["price"] = row["price"]
+    for product in products.values():
+        first, price = float(product["first"]), float(product["price"])
+        product["change"] = price / first - 1 if first else None
+    return list(products.values())
+
+
 @PRICES.page("/prices/compare")
 async def compare_prices(request: PageRequest) -> Page:
     ids = [uuid_of(text) for text in request.http.query_params.getall("policy", [])][:MAX_COMPARED]
     rows = await request.opilio.prices.histories(ids)
-    titles = {row["id"]: (row["title"], row["currency"]) for row in rows}
-    values = {"titles": titles, "ids": ids, "query": request.http.url.query}
+    values = {"products": _first_and_last(rows), "query": request.http.url.query}
     return Page("compare.html", request.locale.gettext("Compare prices"), values, rows=rows, charts=True)

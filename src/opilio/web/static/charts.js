@@ -35,7 +35,7 @@
     host: (element, { hours, cooling }) => {
       const chart = kinds.ended(element, hours), from = at(hours[0]) - HOUR / 2;
       const spans = cooling.map((period) => [Math.max(new Date(period.began_at).getTime(), from), new Date(period.until).getTime()]);
-      return { ...chart, right: { whole: true }, bands: { name: names(element)[4], colour: "expired", spans: spans.filter(([begin, end]) => end > begin) } };
+      return { ...chart, right: { whole: true }, bands: { name: names(element)[4], colour: "pending", spans: spans.filter(([begin, end]) => end > begin) } };
     },
     // Deliveries of a webhook, and how long its answers took.
     deliveries: (element, rows) => ({

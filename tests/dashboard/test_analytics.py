@@ -50,6 +50,7 @@ async def test_from_the_list_to_the_figures(admin: Page, opilio: Opilio) -> None
 async def test_a_filter_is_an_address_and_means_the_same_everywhere(admin: Page, opilio: Opilio) -> None:
     await fill_projects(opilio)
     await admin.goto("/analytics/tea")
+    await admin.locator("summary", has_text="Filters").click()
     await admin.get_by_label("All sentiments").select_option("negative")
     await admin.wait_for_url("**/analytics/tea?*sentiment=negative*")
     shown = await opilio.analytics.summary("tea")

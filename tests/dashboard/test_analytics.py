@@ -72,7 +72,7 @@ async def test_the_report_is_printed_without_controls(admin: Page, opilio: Opili
     await admin.emulate_media(media="print")
     for hidden in (
         admin.locator("aside"),
-        admin.locator(".filters"),
+        admin.locator("form.filters"),
         admin.get_by_role("button", name="Print"),
     ):
         await expect(hidden).to_be_hidden()

@@ -143,10 +143,10 @@ async def test_a_retry_says_when_and_which(admin: Page, opilio: Opilio) -> None:
 async def test_the_overview_counts_projects_in_progress(admin: Page, opilio: Opilio) -> None:
     await opilio.projects.create(ProjectInput(project_id="tea", brand_keywords=["tea"]), by="test")
     await admin.goto("/")
-    await expect(admin.locator("#tiles a", has_text="Projects in progress")).to_contain_text("1")
+    await expect(admin.locator("#tiles a", has_text="Open projects")).to_contain_text("1")
     async with listening(opilio):
         await finished(opilio, "tea")
-        await expect(admin.locator("#tiles a", has_text="Projects in progress").locator(".h1")).to_have_text(
+        await expect(admin.locator("#tiles a", has_text="Open projects").locator(".h1")).to_have_text(
             "0"
         )
 

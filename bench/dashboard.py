@@ -13,7 +13,7 @@ from bench.figures import DIGEST_SEED
 from bench.size import scaled
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
-from opilio.analytics.store import sql
+from opilio.analytics.store import BatchStore
 from opilio.insights.rollup import Rollup
 from opilio.runtime.bootstrap import Opilio, wire
 from opilio.runtime.settings import load_settings
@@ -115,7 +115,7 @@ async def filled_dashboard() -> AsyncIterator[Opilio]:
                 await session.connection.execute(SEED, timeout=900)
                 await session.connection.execute(PROJECTS_SEED, timeout=900)
                 await session.connection.execute(DIGEST_SEED, timeout=900)
-            await database.execute(sql.rebuild_digests)
+            await BatchStore(database).mend_digests()
             async with database.session() as session:
                 await session.connection.execute("vacuum analyze", timeout=300)
             await Rollup(database).run_once()

@@ -12,7 +12,7 @@ from bench.report import Table
 from bench.size import scaled
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
-from opilio.analytics.store import sql
+from opilio.analytics.store import BatchStore
 from opilio.insights.analytics import AnalyticsInsights
 from opilio.insights.post_filter import PostFilter
 
@@ -61,7 +61,7 @@ async def _seed(database: Database) -> None:
     async with database.session() as session:
         await session.connection.execute(SEED, timeout=900)
         await session.connection.execute(DIGEST_SEED, timeout=900)
-    await database.execute(sql.rebuild_digests)
+    await BatchStore(database).mend_digests()
     async with database.session() as session:
         await session.connection.execute("vacuum analyze", timeout=300)
 

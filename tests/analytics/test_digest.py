@@ -119,6 +119,20 @@ async def test_the_digest_follows_when_months_are_dropped(processor, store, buck
     assert await rows("select 1 from post_keywords") == []
 
 
+async def test_a_digest_that_was_left_wrong_is_mended_at_the_next_round_and_others_stay(
+    processor, store, buckets, database, rows
+):
+    """A process may die after it dropped a month and before it made the digests again."""
+    await send(processor, buckets, "a", post("1", PRAISE), post("2", BLAME))
+    await send(processor, buckets, "b", post("3", PRAISE), project_id="p2", job_id="p2-brand-0")
+    async with database.session() as session:
+        await session.connection.execute("delete from post_analytics where project_id = 'p1' and id = '1'")
+        await session.connection.execute("update post_digest set top_impact = 77 where project_id = 'p2'")
+    assert await store.forget(datetime(2000, 1, 1, tzinfo=UTC)) == 0
+    assert (await same_as_posts(database)).posts == 1
+    assert await rows("select 1 from post_digest where project_id = 'p2' and top_impact <> 77") == []
+
+
 @pytest.mark.parametrize("times", [20])
 async def test_batches_side_by_side_lose_nothing(processor, buckets, database, times):
     posts = [post(str(n), PRAISE if n % 2 else BLAME) for n in range(10)]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from opilio.analytics.store import sql
+from opilio.analytics.store import BatchStore
 from opilio.insights import analytics
 from opilio.insights.analytics import AnalyticsInsights
 from opilio.insights.post_filter import PostFilter
@@ -26,7 +26,7 @@ analyze post_analytics;
 async def large(database):
     async with database.session() as session:
         await session.connection.execute(SEED)
-    await database.execute(sql.rebuild_digests)
+    await BatchStore(database).mend_digests()
     return database
 
 

@@ -146,9 +146,7 @@ async def test_the_overview_counts_projects_in_progress(admin: Page, opilio: Opi
     await expect(admin.locator("#tiles a", has_text="Open projects")).to_contain_text("1")
     async with listening(opilio):
         await finished(opilio, "tea")
-        await expect(admin.locator("#tiles a", has_text="Open projects").locator(".h1")).to_have_text(
-            "0"
-        )
+        await expect(admin.locator("#tiles a", has_text="Open projects").locator(".h1")).to_have_text("0")
 
 
 async def test_a_dry_run_shows_what_is_found(admin: Page, opilio: Opilio) -> None:

@@ -80,9 +80,13 @@ class BatchStore:
         await self._db.execute(sql.delete_old_identities, before=before)
         await self._db.execute(sql.delete_old_batches, before=before)
         await self._db.execute(sql.delete_old_keywords, before=before)
-        if any(dropped):
-            await self._rebuild_digests(before)
+        await self.mend_digests()
         return sum(dropped)
+
+    async def mend_digests(self) -> None:
+        """Makes the digests again that count posts which are gone, one project at a time: batches wait for one only."""
+        for row in await self._db.fetch(sql.wrong_digests):
+            await self._rebuild_digest(row["project_id"])
 
     async def _report_parsing_errors(
         self, session: Session, inbound: Inbound, rows: BatchRows, now: datetime
@@ -109,11 +113,11 @@ class BatchStore:
             now=now,
         )
 
-    async def _rebuild_digests(self, before: datetime) -> None:
+    async def _rebuild_digest(self, project_id: str) -> None:
         async def work(session: Session) -> None:
             await session.execute(sql.block_digest)
-            await session.execute(sql.clear_digests, before=before)
-            await session.execute(sql.rebuild_digests)
+            await session.execute(sql.clear_digest, project_id=project_id)
+            await session.execute_long(sql.rebuild_digest, project_id=project_id)
 
         await self._db.transact(work)
 

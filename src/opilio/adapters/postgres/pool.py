@@ -30,6 +30,7 @@ PINNED_PLANS = {
     "jit": "off",
 }
 _SETTINGS = {"idle_in_transaction_session_timeout": "30s"}
+_UPKEEP_SECONDS = 600.0
 _RETRYABLE = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
 
 
@@ -58,7 +59,14 @@ class Session:
 
     async def execute(self, statement: Statement, **params: Any) -> int:
         """Runs a statement and answers how many rows it touched."""
-        tag: str = await self.connection.execute(statement.sql, *statement.bind(params))
+        return await self._execute(statement, params)
+
+    async def execute_long(self, statement: Statement, **params: Any) -> int:
+        """The same for upkeep over many rows, which may take minutes."""
+        return await self._execute(statement, params, timeout=_UPKEEP_SECONDS)
+
+    async def _execute(self, statement: Statement, params: dict[str, Any], **options: float) -> int:
+        tag: str = await self.connection.execute(statement.sql, *statement.bind(params), **options)
         last = tag.rsplit(" ", 1)[-1]
         return int(last) if last.isdigit() else 0
 

@@ -103,19 +103,26 @@ delete from post_keywords k where k.stored_at < date_trunc('month', :before::tim
   and not exists (select from post_analytics p where p.post_key = k.post_key and p.stored_at = k.stored_at);
 
 -- name: block_digest
--- No batch may write while the digest is made again.
+-- No batch may write while the digest of a project is made again.
 lock table post_digest in share row exclusive mode;
 
--- name: clear_digests
--- The digests of projects that have days before a time: some of their posts are gone.
-delete from post_digest where project_id in (select project_id from post_digest where day <= :before::date);
+-- name: wrong_digests
+-- Projects whose digest counts more or fewer posts than they have: some were dropped.
+select z.project_id from analytics_project z
+where (select coalesce(sum(d.posts), 0) from post_digest d where d.project_id = z.project_id and d.kind = 'all')
+   <> (select count(*) from post_analytics p where p.project_id = z.project_id)
+order by z.project_id;
 
--- name: rebuild_digests
--- Digests of projects that have none, from their posts.
+-- name: clear_digest
+-- The digest of a project.
+delete from post_digest where project_id = :project_id::text;
+
+-- name: rebuild_digest
+-- The digest of a project, from its posts.
 insert into post_digest
 select project_id, kind, day, key, sum(posts), sum(errors), sum(negative), sum(neutral), sum(positive), sum(scored),
        sum(score), sum(impact), max(top_impact), sum(views), sum(likes), sum(comments), sum(shares), sum(saves)
-from post_fact f where not exists (select from post_digest d where d.project_id = f.project_id)
+from post_fact f where f.project_id = :project_id::text
 group by 1, 2, 3, 4;
 
 -- name: store_posts

@@ -35,7 +35,9 @@
     host: (element, { hours, cooling }) => {
       const chart = kinds.ended(element, hours), from = at(hours[0]) - HOUR / 2;
       const spans = cooling.map((period) => [Math.max(new Date(period.began_at).getTime(), from), new Date(period.until).getTime()]);
-      return { ...chart, right: { whole: true }, bands: { name: names(element)[4], colour: "pending", spans: spans.filter(([begin, end]) => end > begin) } };
+      // Hours are drawn around their beginning: what began in the second half of the last one would lie outside.
+      const until = Math.min(Math.max(0, ...spans.map(([, end]) => end)), Date.now() + HOUR);
+      return { ...chart, until, right: { whole: true }, bands: { name: names(element)[4], colour: "pending", spans: spans.filter(([begin, end]) => end > begin) } };
     },
     // Deliveries of a webhook, and how long its answers took.
     deliveries: (element, rows) => ({
@@ -134,7 +136,7 @@
     const stacked = stack(bars);
     const xs = spec.words ? [] : [...bars, ...lines].flatMap((series) => series.points.map(([x]) => x));
     const step = bars.length && xs.length ? Number(element.dataset.step) * 1000 || gap(bars[0].points) : 0;
-    const domain = zoom ?? [Math.min(...xs) - step / 2, Math.max(...xs) + step / 2];
+    const domain = zoom ?? [Math.min(...xs) - step / 2, Math.max(...xs, (spec.until ?? -Infinity) - step / 2) + step / 2];
     const inside = ([x]) => spec.words || !zoom || (x >= domain[0] - step && x <= domain[1] + step);
     // A line enters from the last point before what is shown.
     const shown = (points) => [...points.filter((point) => zoom && point[0] < domain[0]).slice(-1), ...points.filter(inside)];

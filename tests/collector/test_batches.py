@@ -79,6 +79,9 @@ def test_an_unreadable_batch_of_unknown_size_is_what_its_job_owes():
     [filled] = fill_shortfall([unknown], {"proj123-brand-0": 30}, 130)
     assert (filled.error_count, filled.counted) == (30, True)
     assert fill_shortfall([unknown], {}, 130) == []
+    named_like_its_task = replace(unknown, job_id="proj123-brand-0", task_job_id="proj123-brand-0")
+    [filled] = fill_shortfall([named_like_its_task], {"proj123-brand-0": 30, "proj123-brand-1": 100}, 130)
+    assert filled.error_count == 30
 
 
 def test_after_the_project_is_done_a_batch_is_kept_and_does_not_count():

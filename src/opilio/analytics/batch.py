@@ -262,7 +262,9 @@ class _Rows:
 
 def _keyword(of_item: str | None, of_batch: str | None) -> str | None:
     """The keyword that found an item; some crawlers write only the role of it into `keyword_source`."""
-    return of_batch or of_item if not of_item or of_item in _ROLES else of_item
+    if of_item and of_item not in _ROLES:
+        return of_item
+    return of_batch or of_item
 
 
 def _role(job_id: str | None, keyword_source: str | None) -> str | None:

@@ -99,7 +99,8 @@ def fill_shortfall(undecided: Sequence[Batch], owed: dict[str, int], shortfall: 
     """
     changed: list[Batch] = []
     for batch in undecided:
-        owes = min(owed.get(batch.task_job_id, 0) if _names_its_task(batch) else shortfall, shortfall)
+        unknown = 0 if _names_its_task(batch) else shortfall
+        owes = min(owed.get(batch.task_job_id, unknown), shortfall)
         if not batch.size_known:
             missing = max(0, owes)
             if missing:
@@ -110,7 +111,8 @@ def fill_shortfall(undecided: Sequence[Batch], owed: dict[str, int], shortfall: 
         else:
             continue
         shortfall -= missing
-        owed[batch.task_job_id] = owed.get(batch.task_job_id, 0) - missing
+        if batch.task_job_id in owed:
+            owed[batch.task_job_id] -= missing
     return changed
 
 

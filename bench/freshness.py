@@ -18,6 +18,7 @@ from bench import worlds
 from bench.report import Table, progress
 from opilio.crawl.adaptive import phase
 from opilio.crawl.adaptive.change_rate import Rate
+from opilio.crawl.adaptive.habit import Evidence
 from opilio.crawl.adaptive.rule import Learnt, Terms, Visit, learn, plan
 from opilio.crawl.adaptive.simulation.adaptive import Adaptive
 from opilio.crawl.adaptive.simulation.compare import RULES as COMPARED
@@ -158,7 +159,7 @@ def table_of(found: dict[Run, float]) -> Table:
     return table
 
 
-def microseconds(hours: phase.Evidence | None, rounds: int = 20_000) -> float:
+def microseconds(hours: Evidence | None, rounds: int = 20_000) -> float:
     """What learning from a result and planning the next visit costs."""
     prior, terms, learnt = Rate(0.3, 1.0), Terms(1.0, 0.2, 0.01, 30.0), Learnt(hours=hours)
     began = time.process_time()

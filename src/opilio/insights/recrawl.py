@@ -12,9 +12,9 @@ from opilio.adapters.postgres import Database, Row, load_queries
 from opilio.crawl.adaptive.budget import Budgets, longest_interval
 from opilio.crawl.adaptive.change_rate import NOTHING, Rate, observe, posterior, quantile
 from opilio.crawl.adaptive.forecast import Forecast, KnownPage, PageForecast, describe, forecast
-from opilio.crawl.adaptive.phase import learnt as learnt_window
+from opilio.crawl.adaptive.phase import SURE, likely
 from opilio.crawl.adaptive.prior import from_base
-from opilio.crawl.adaptive.reschedule import learnt_of, prior_of, terms_of, unpack_hours
+from opilio.crawl.adaptive.reschedule import habit_of, learnt_of, prior_of, terms_of, unpack_hours
 from opilio.crawl.adaptive.rule import kept_after
 from opilio.crawl.adaptive.value import freshness
 from opilio.errors import NotFound
@@ -115,7 +115,7 @@ def _pool(row: Row, rows: Sequence[Row]) -> Pool:
 
 def _schedule(row: Row) -> LearntSchedule:
     rate = posterior(learnt_of(row).evidence, prior_of(row))
-    window = learnt_window(unpack_hours(row["daily_hours"]))
+    window = likely(unpack_hours(row["daily_hours"]), habit_of(row["prior_hours"]))
     days = row["interval_days"]
     base = row["frequency_hours"] / 24
     watched = row["rate_days"] or 0.0
@@ -129,7 +129,7 @@ def _schedule(row: Row) -> LearntSchedule:
         visits=row["visits"],
         changes_seen=row["changes_seen"],
         caught_on_fixed=watched * rate.mean * freshness(rate, base) if watched > 0 else None,
-        daily_window=[window.start * 24, window.end * 24] if window else None,
+        daily_window=[window.start * 24, window.end * 24] if window and window.chance >= SURE else None,
         brought_forward_at=row["brought_forward_at"],
         why=_why(row, rate),
     )

@@ -9,9 +9,12 @@ from hypothesis import strategies as st
 
 from opilio.crawl.adaptive import phase
 from opilio.crawl.adaptive.change_rate import Rate, chance_of_no_change
+from opilio.crawl.adaptive.habit import Habit, habit
 from opilio.crawl.adaptive.rule import Learnt, Terms, Visit, learn, plan
+from opilio.crawl.adaptive.value import value
 
 _PRIOR = Rate(0.3, 1.0)
+UNLIKELY = phase.Window(0.0, 0.0, 0.0)
 
 
 def run(changes, steps: int, seed: int = 1) -> tuple[Learnt, float]:
@@ -40,8 +43,9 @@ def daily(hour: float):
 
 def test_the_hour_is_learnt_and_the_crawl_comes_after_it() -> None:
     learnt, now = run(daily(14.4), 120)
-    window = phase.learnt(learnt.hours)
+    window = phase.likely(learnt.hours)
     assert window is not None
+    assert window.chance > phase.SURE
     assert window.start <= 14.4 / 24 <= window.end
     terms = Terms(1.0, 0.1, 0.01, 30.0)
     after = plan(learnt, _PRIOR, terms, now, (0.5, 0.99))
@@ -53,7 +57,7 @@ def test_the_hour_is_learnt_and_the_crawl_comes_after_it() -> None:
 def test_a_page_without_a_rhythm_is_not_locked() -> None:
     random = Random(8)
     learnt, _ = run(lambda last, now: random.random() < 1 - 2.718 ** -(now - last), 300)
-    assert phase.learnt(learnt.hours) is None
+    assert phase.likely(learnt.hours) is None
 
 
 def test_a_page_that_loses_its_rhythm_is_let_go() -> None:
@@ -61,10 +65,10 @@ def test_a_page_that_loses_its_rhythm_is_let_go() -> None:
     for day in range(60):  # before and after the hour
         for last, now, change in ((day - 0.34, day + 0.59, False), (day + 0.59, day + 0.66, True)):
             hours = phase.observe(hours, quiet(now - last), last, now, change=change, kept=1.0)
-    assert phase.learnt(hours) is not None
+    assert (phase.likely(hours) or UNLIKELY).chance > 0.99
     for day in range(60, 90):
         hours = phase.observe(hours, quiet(1.0), day + 0.66, day + 1.66, change=False, kept=1.0)
-    assert phase.learnt(hours) is None
+    assert phase.likely(hours) is None
 
 
 def passes_of_each_hour(last: float, now: float) -> list[float]:
@@ -116,21 +120,60 @@ def test_the_evidence_is_that_of_each_hour(evidence, same, last, gap, change, ke
 
 @given(st.lists(st.floats(-50, 50), min_size=24, max_size=24))
 def test_a_window_has_at_most_three_hours(evidence: list[float]) -> None:
-    window = phase.learnt(evidence)
+    window = phase.likely(evidence)
     assert window is None or 0 < window.end - window.start <= 3 / 24 + 1e-9
 
 
-def test_a_dear_crawl_skips_days_and_a_hopeless_one_waits_longest() -> None:
-    window = phase.Window(0.5, 0.6)
-    wait, cycle = phase.next_visit(window, 0.7, 0.5, 30.0)
+@given(st.lists(st.floats(-20, 20), min_size=24, max_size=24), st.floats(0.001, 0.9))
+def test_the_chance_is_that_of_the_hours_in_the_window(evidence: list[float], daily: float) -> None:
+    hours = [daily / 24] * 24
+    window = phase.likely(evidence, habit(hours))
+    odds = [daily / 24 * exp(score) for score in evidence]
+    total = sum(odds) + 1 - daily
+    if window is None:
+        assert max(odds) < 0.05 * total
+        return
+    first, last = round(window.start * 24), round(window.end * 24)
+    assert window.chance == pytest.approx(sum(odds[hour % 24] for hour in range(first, last)) / total)
+    assert window.chance >= 0.8 * max(odds) / total
+
+
+def wait_and_interval(now: float, price: float, chance: float = 1.0) -> tuple[float, float]:
+    """The plan of a page that changes between 12:00 and 13:00, told by its host alone."""
+    hours = [0.0] * 24
+    hours[12] = chance
+    learnt = Learnt(hours=phase.UNKNOWN)
+    found = plan(
+        learnt, _PRIOR, Terms(1.0, price, 0.01, 30.0), now, (0.5, 0.99), habit=Habit(hours, 1 - chance)
+    )
+    return found.days, found.interval
+
+
+def test_a_dear_crawl_skips_days_and_a_hopeless_one_waits_for_long() -> None:
+    wait, cycle = wait_and_interval(0.7, 0.5)
     assert wait < 1.0 == cycle
-    wait, cycle = phase.next_visit(window, 0.7, 1.0, 30.0)
+    wait, cycle = wait_and_interval(0.7, 1.0)
     assert 1.0 < wait < cycle == 2.0
-    assert phase.next_visit(window, 0.7, 5.0, 30.0) == (30.0, 30.0)
+    assert wait_and_interval(0.7, 5.0) == (30.0, 30.0)
 
 
 def test_a_visit_just_before_the_window_asks_for_no_more_crawls_a_day() -> None:
-    window = phase.Window(0.5, 0.6)
-    wait, cycle = phase.next_visit(window, 0.59, 0.5, 30.0)
+    wait, cycle = wait_and_interval(0.54, 0.5)
     assert wait < 0.02
     assert cycle == 1.0
+
+
+def test_the_value_of_a_visit_weighs_both_cases() -> None:
+    """A page that may change daily is worth a visit after the window if what that wins is likely enough."""
+    rate, price = _PRIOR, 0.5
+    for chance in (0.1, 0.3, 0.5, 0.7, 0.9):
+        wait, days = wait_and_interval(0.7, price, chance)
+        past = wait + 0.7
+        at_window = past % 1.0 == pytest.approx(13 / 24 + 5 / 1440)
+        passed = int(past - 13 / 24 - 5 / 1440 + 1e-9)  # windows before the visit
+        won = [0.0, *phase.WORTH][passed] * chance + (1 - chance) * value(rate, wait)
+        if at_window:
+            assert won >= price - 1e-9
+            assert days == passed
+        else:
+            assert won == pytest.approx(price, rel=0.01)

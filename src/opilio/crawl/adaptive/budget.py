@@ -7,10 +7,11 @@ import msgspec
 
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.clock import Clock
-from opilio.crawl.adaptive import prior, siblings
+from opilio.crawl.adaptive import habit, prior, siblings
+from opilio.crawl.adaptive.habit import Pages
 from opilio.crawl.adaptive.price import ELASTICITY, Demand, Market, first_price, refit
 from opilio.crawl.adaptive.prior import Summary, from_base
-from opilio.crawl.adaptive.reschedule import HOT, SHORTEST_HOURS
+from opilio.crawl.adaptive.reschedule import HOT, SHORTEST_HOURS, habit_of, pack_hours, unpack_hours
 from opilio.crawl.adaptive.rule import weight_of
 from opilio.crawl.adaptive.value import interval
 from opilio.crawl.politeness import Limits
@@ -18,6 +19,7 @@ from opilio.crawl.sql import QUERIES
 
 REFIT_SECONDS = 900.0
 _OBSERVED_PAGES = 50  # a prior is fitted to no fewer
+_BATCH = 2000  # pages at a time: about 20 ms of work
 _DAY = 86400.0
 
 
@@ -134,7 +136,10 @@ class BudgetKeeper:
 
     async def refit_priors(self) -> int:
         """Once a day: what is assumed about unobserved pages comes from the observed ones."""
-        return await self._db.transact(self._refit_priors)
+        hosts = await self._db.transact(self._refit_priors)
+        if hosts:
+            await self._refit_habits()
+        return hosts
 
     async def _refit_priors(self, session: Session) -> int:
         now: datetime | None = self._clock.now()
@@ -165,6 +170,27 @@ class BudgetKeeper:
         )
         await self._learn_siblings(session)
         return len(rows)
+
+    async def _refit_habits(self) -> None:
+        """How many pages change daily, and when. They are read piece by piece, with no lock held."""
+        seen: dict[int, Pages] = {}
+        after = None
+        while rows := await self._db.fetch(QUERIES.observed_hours, after=after, most=_BATCH):
+            for row in rows:
+                pages = seen.setdefault(row["host_id"], Pages())
+                pages.add(unpack_hours(row["daily_hours"]), habit_of(row["prior_hours"]))
+            after = rows[-1]["policy_id"]
+        if not seen:
+            return
+        everyone, hosts = habit.fit(seen)
+        await self._db.transact(
+            lambda session: session.execute(
+                QUERIES.set_habits,
+                host_ids=list(hosts),
+                host_hours=[pack_hours(own.hours) for own in hosts.values()],
+                hours=pack_hours(everyone.hours),
+            )
+        )
 
     async def _learn_siblings(self, session: Session) -> None:
         """How the changes of pages in one folder come together, host by host."""

@@ -4,27 +4,27 @@ Beside the page's Gamma there are 24 hypotheses "changes daily in this hour (UTC
 each is how much better than the Gamma it predicted what the visits saw, as a logarithm (a Bayes factor).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from math import exp, floor, log
 from typing import NamedTuple
 
-HOURS = 24
+from opilio.crawl.adaptive.habit import HOURS, USUAL, Evidence, Habit, weights
+
 _CHANGES = 0.9  # probability of the daily change
 _KEPT = log(1.0 - _CHANGES)
 _BACKGROUND = 0.02  # other changes per day
 _FLOOR = 1e-3  # no single observation rules an hour out
 _LOG_FLOOR = log(_FLOOR)
 _LEAST_CHANCE = 1e-12
-_PRIOR = 0.1  # share of pages that change daily
-_SURE = 0.7
-_LEAST = log(_SURE / (1 - _SURE) * (1 - _PRIOR) / _PRIOR)  # less can never be sure
-_WINDOW = 3  # adjacent hours that may share the probability
-_WINDOW_SURE = 0.8
+_LEAST = 0.05  # a window that is less likely is not looked at
+_NEARLY = 0.8  # of the probability of the widest window is enough for a narrower one
 _AFTER = 5 / 1440  # a crawl comes five minutes after the window
 _STRONGEST = 20.0  # what is kept stays small enough to be unlearnt
 _LONGEST_SKIP = 12  # days; after more, a page is stale for certain and nothing is won by waiting
 
-Evidence = Sequence[float]
+SURE = 0.7
+"""A window that is this likely is told to people."""
+
 UNKNOWN: Evidence = (0.0,) * HOURS
 
 
@@ -77,43 +77,43 @@ def _passes(last: float, now: float) -> tuple[int, list[tuple[float, int]]]:
 
 
 class Window(NamedTuple):
-    """The part of the day, as fractions of it, in which a page changes."""
+    """The part of the day, as fractions of it, in which a page changes if it changes daily."""
 
     start: float
     end: float
-    doubt: float = 0.0
-    """The probability that the page does not change daily."""
+    chance: float = 1.0
+    """The probability that the page changes daily in this window."""
 
 
-def learnt(evidence: Evidence) -> Window | None:
-    """The window if the evidence leaves little doubt, else None."""
-    best = max(evidence)
-    if best < _LEAST:
+def likely(evidence: Evidence, assumed: Habit = USUAL) -> Window | None:
+    """The likeliest window of up to three hours, the narrowest that is nearly as likely; None if all are unlikely."""
+    one = weights(evidence, assumed)
+    total = sum(one) + assumed.other
+    if total - assumed.other < _LEAST * total:
         return None
-    weights = [exp(score - best) for score in evidence]
-    total = sum(weights)
-    daily = _PRIOR / HOURS * total
-    other = (1.0 - _PRIOR) * exp(-best)
-    if daily < _SURE * (daily + other):
-        return None
-    around = weights + weights[:_WINDOW]
-    for width in range(1, _WINDOW + 1):
-        for start in range(HOURS):
-            if sum(around[start : start + width]) >= _WINDOW_SURE * total:
-                return Window(start / HOURS, (start + width) / HOURS, other / (daily + other))
+    two = [first + second for first, second in zip(one, one[1:] + one[:1], strict=True)]
+    three = [both + third for both, third in zip(two, one[2:] + one[:2], strict=True)]
+    enough = max(_NEARLY * max(three), _LEAST * total)
+    for width, sums in enumerate((one, two, three), 1):
+        best = max(sums)
+        if best >= enough:
+            start = sums.index(best)
+            return Window(start / HOURS, (start + width) / HOURS, best / total)
     return None
 
 
-def next_visit(window: Window, now: float, price: float, longest: float) -> tuple[float, float]:
-    """Days until the end of the first window after which a crawl is worth its price (per unit of weight).
+def until_after(window: Window, now: float) -> float:
+    """Days until a crawl finds what the next window brings."""
+    return (window.end + _AFTER - now) % 1.0
 
-    With them, the days from one such visit to the next: a visit off the window leaves less until the first one.
-    """
-    after = (window.end + _AFTER - now) % 1.0
+
+def _worth() -> Iterator[float]:
     stale = stale_before = 0.0
     for days in range(1, _LONGEST_SKIP + 1):
         stale_before += stale
         stale = 1.0 - (1.0 - _CHANGES) ** days
-        if days * stale - stale_before >= price:
-            return min(after + days - 1, longest), min(float(days), longest)
-    return longest, longest
+        yield days * stale - stale_before
+
+
+WORTH = tuple(_worth())
+"""Days of freshness that a crawl after the window wins, for certain daily pages: after one day, two, and so on."""

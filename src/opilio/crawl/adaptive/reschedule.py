@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from struct import Struct
 from typing import Any
 
@@ -11,6 +12,7 @@ import msgspec
 
 from opilio.crawl.adaptive import phase
 from opilio.crawl.adaptive.change_rate import NOTHING, Rate
+from opilio.crawl.adaptive.habit import HOURS, USUAL, Evidence, Habit, habit
 from opilio.crawl.adaptive.prior import from_base
 from opilio.crawl.adaptive.rule import Learnt, Terms, Visit, learn, plan, weight_of
 from opilio.crawl.history import Change, Scalar, Values, tracked
@@ -19,7 +21,7 @@ SHORTEST_HOURS = 0.25
 HOT = 20
 """Points that `hot` adds to the priority when a page is weighed, as in the default rules."""
 _DAY = 86400.0
-_HOURS = Struct(f"<{phase.HOURS}f")
+_HOURS = Struct(f"<{HOURS}f")
 _DYNAMIC = timedelta(minutes=1)  # a page that was modified when it was fetched is made for each visitor
 Row = Mapping[str, Any]
 
@@ -37,12 +39,17 @@ class Rescheduled(msgspec.Struct, frozen=True):
     gap_days: float | None = None
 
 
-def pack_hours(hours: phase.Evidence) -> bytes:
+def pack_hours(hours: Sequence[float]) -> bytes:
     return _HOURS.pack(*hours)
 
 
-def unpack_hours(packed: bytes | None) -> phase.Evidence:
+def unpack_hours(packed: bytes | None) -> Evidence:
     return _HOURS.unpack(packed) if packed else phase.UNKNOWN
+
+
+@lru_cache(maxsize=4096)  # one for each host
+def habit_of(packed: bytes | None) -> Habit:
+    return habit(_HOURS.unpack(packed)) if packed else USUAL
 
 
 def significant(changes: Sequence[Change], tolerance: Mapping[str, float]) -> bool:
@@ -142,7 +149,15 @@ def reschedule(
         days = row["frequency_hours"] / 24
         wait = early = days
     else:
-        planned = plan(known, prior, terms_of(row), now, chance, changed=bool(changed))
+        planned = plan(
+            known,
+            prior,
+            terms_of(row),
+            now,
+            chance,
+            changed=bool(changed),
+            habit=habit_of(row["prior_hours"]),
+        )
         wait, early, days = planned.days, planned.early, planned.interval
     return Rescheduled(
         next_run_at=at + timedelta(days=wait),

@@ -13,7 +13,8 @@ from opilio.crawl.adaptive.change_rate import (
     observe,
     posterior,
 )
-from opilio.crawl.adaptive.value import interval
+from opilio.crawl.adaptive.habit import USUAL, Evidence, Habit
+from opilio.crawl.adaptive.value import interval, value
 
 HALF_LIFE = 90.0
 """Days after which an observation counts half."""
@@ -28,7 +29,7 @@ class Learnt(msgspec.Struct, frozen=True):
     """What was learnt about a page, on top of its prior."""
 
     evidence: Rate = NOTHING
-    hours: phase.Evidence | None = None
+    hours: Evidence | None = None
     """None: the daily phase is not learnt."""
     surprise: float | None = None
     """What the last visit saw (1 changed, 0 not) minus what was expected."""
@@ -64,7 +65,7 @@ class Plan(msgspec.Struct, frozen=True):
     early: float
     """Days from now after which idle bots may take it."""
     window: phase.Window | None = None
-    """Set when the visit follows a daily change."""
+    """Set when the visit follows the hour of a daily change."""
 
 
 def weight_of(priority: float) -> float:
@@ -102,19 +103,20 @@ def plan(
     chance: tuple[float, float],
     *,
     changed: bool = False,
+    habit: Habit = USUAL,
 ) -> Plan:
     """The next visit; `chance` is two random numbers between 0 and 1."""
-    price = terms.price / terms.weight
-    window = phase.learnt(learnt.hours) if learnt.hours is not None else None
+    rate = posterior(learnt.evidence, prior)
+    window = None if learnt.hours is None else phase.likely(learnt.hours, habit)
     if window is not None:
-        usual = interval(
-            posterior(learnt.evidence, prior),
-            price / max(window.doubt, _LEAST_DOUBT),
-            terms.shortest,
-            terms.longest,
-        )
-        return _daily(window, terms, price, now, chance, usual)
-    days = interval(posterior(learnt.evidence, prior), price, terms.shortest, terms.longest)
+        days, wait = _beside_window(window, rate, terms, phase.until_after(window, now))
+        if wait is not None:
+            if chance[1] < _PROBE:
+                wait *= chance[0]
+            wait = max(wait, terms.shortest)
+            return Plan(wait, days, wait, window)
+    else:
+        days = interval(rate, terms.price / terms.weight, terms.shortest, terms.longest)
     wait = days * (1.0 - _JITTER + 2.0 * _JITTER * chance[0])
     if changed and learnt.hours is not None and chance[1] < _PROBE:
         # A page that changed at every visit may change daily or hourly: only a sooner visit can tell.
@@ -123,20 +125,26 @@ def plan(
     return Plan(wait, days, EARLY * wait)
 
 
-def _daily(
-    window: phase.Window,
-    terms: Terms,
-    price: float,
-    now: float,
-    chance: tuple[float, float],
-    usual: float,
-) -> Plan:
-    """After the daily change, or sooner where the doubt about it alone is worth a visit."""
-    wait, cycle = phase.next_visit(window, now, price, terms.longest)
-    wait, cycle = max(min(wait, usual), terms.shortest), max(min(cycle, usual), terms.shortest)
-    if chance[1] < _PROBE:
-        wait = max(wait * chance[0], terms.shortest)
-    return Plan(wait, cycle, wait, window)
+def _beside_window(
+    window: phase.Window, rate: Rate, terms: Terms, after: float
+) -> tuple[float, float | None]:
+    """The interval that is worth its price if the page may change daily, and the wait if the visit follows the window.
+
+    The value is that of both cases by their probability. A daily page asks for a crawl per cycle of some days, however
+    little is left until its window.
+    """
+    price = terms.price / terms.weight
+    daily, other = window.chance, max(1.0 - window.chance, _LEAST_DOUBT)
+    won = 0.0
+    for days, worth in enumerate(phase.WORTH, 1):
+        wait = after + days - 1
+        usual = other * value(rate, wait)
+        if wait >= terms.longest or usual + won >= price:
+            break  # worth a visit before this window
+        won = daily * worth
+        if usual + won >= price:
+            return float(days), wait
+    return interval(rate, (price - won) / other, terms.shortest, terms.longest), None
 
 
 def retry_wait(streak: int, last_interval: float, chance: float) -> float:

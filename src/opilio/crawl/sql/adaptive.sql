@@ -112,6 +112,25 @@ with hosts as (
 update crawl_pool set prior_shape = coalesce(:shape::float8, prior_shape), prior_days = coalesce(:day::float8, prior_days),
   priors_at = coalesce(:now::timestamptz, now());
 
+-- name: observed_hours
+-- So many adaptive pages with what their visits say about daily hours, and what was assumed of them.
+select p.policy_id, p.host_id, s.daily_hours, coalesce(h.prior_hours, b.prior_hours) as prior_hours
+from policy p
+join policy_state s on s.policy_id = p.policy_id
+join host h on h.host_id = p.host_id
+join crawl_pool b on b.pool = p.pool
+where p.pool is not null and p.deleted_at is null and s.daily_hours is not null
+  and (:after::uuid is null or p.policy_id > :after::uuid)
+order by p.policy_id limit :most::int;
+
+-- name: set_habits
+-- How likely unknown pages change daily, hour by hour: for everyone, and for each host with observed pages.
+with hosts as (
+  update host h set prior_hours = i.hours
+  from unnest(:host_ids::int[], :host_hours::bytea[]) i(host_id, hours)
+  where h.host_id = i.host_id)
+update crawl_pool set prior_hours = :hours::bytea;
+
 -- name: take_sibling_changes
 -- Folders of hosts whose pages change together, in which a page changed.
 with taken as (

@@ -7,7 +7,8 @@ select j.job_id, j.policy_id, j.host_id, j.queue, j.place, j.priority, j.base_pr
        s.last_success_at, s.last_result_id, s.last_html_hash, s.last_modified,
        p.priority as importance, p.hot, p.min_interval_hours, p.max_interval_hours, s.rate_shape, s.rate_days, s.daily_hours,
        greatest(b.price, h.crawl_price) as price, coalesce(h.prior_shape, b.prior_shape) as prior_shape,
-       coalesce(h.prior_days, b.prior_days) as prior_days, b.longest_days, h.siblings,
+       coalesce(h.prior_days, b.prior_days) as prior_days, coalesce(h.prior_hours, b.prior_hours) as prior_hours,
+       b.longest_days, h.siblings,
        h.name as host, exists (select 1 from gate g where g.host_id = j.host_id) as behind_gate, h.cooling_until, h.strikes,
        (select exists (select 1 from value_alert where enabled)) as any_alerts, coalesce(:now::timestamptz, now()) as at
 from job_active j

@@ -4,7 +4,7 @@ select p.pool, p.frequency_hours, p.priority as importance, p.hot, p.min_interva
        s.rate_shape, s.rate_days, s.daily_hours, s.interval_days, s.visits, s.changes_seen, s.next_run_at,
        case when s.brought_forward_at >= s.last_success_at then s.brought_forward_at end as brought_forward_at,
        greatest(b.price, h.crawl_price) as price, coalesce(h.prior_shape, b.prior_shape) as prior_shape,
-       coalesce(h.prior_days, b.prior_days) as prior_days, b.longest_days
+       coalesce(h.prior_days, b.prior_days) as prior_days, coalesce(h.prior_hours, b.prior_hours) as prior_hours, b.longest_days
 from policy p
 join policy_state s on s.policy_id = p.policy_id
 join host h on h.host_id = p.host_id

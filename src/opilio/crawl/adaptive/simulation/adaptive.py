@@ -5,6 +5,7 @@ from random import Random
 
 from opilio.crawl.adaptive import phase, prior, rule, siblings
 from opilio.crawl.adaptive.change_rate import NOTHING, Rate, expected_log, posterior
+from opilio.crawl.adaptive.habit import USUAL, Habit, Pages, fit
 from opilio.crawl.adaptive.price import ELASTICITY, Demand, Market, first_price, histogram, refit
 from opilio.crawl.adaptive.prior import Summary
 from opilio.crawl.adaptive.rule import Learnt, Terms, Visit
@@ -46,6 +47,8 @@ class Adaptive:
         self._chance = Random(seed).random
         self._prior = prior.from_base(1.0 / budget)
         self._host_priors: dict[str, Rate] = {}
+        self._habit = USUAL
+        self._host_habits: dict[str, Habit] = {}
         self._learnt = [Learnt(NOTHING, phase.UNKNOWN if daily_phase else None)] * self._pages
         self._intervals = [1.0 / budget] * self._pages
         self._plans = [0.0] * self._pages
@@ -77,7 +80,13 @@ class Adaptive:
         price = self._market.of(host)
         terms = Terms(self._trace.weights[page], price, SHORTEST, self._longest)
         plan = rule.plan(
-            self._learnt[page], own, terms, now, (self._chance(), self._chance()), changed=changed
+            self._learnt[page],
+            own,
+            terms,
+            now,
+            (self._chance(), self._chance()),
+            changed=changed,
+            habit=self._host_habits.get(host, self._habit),
         )
         self._intervals[page] = plan.interval
         planned = price**ELASTICITY / plan.interval
@@ -110,6 +119,7 @@ class Adaptive:
         )
         if now >= self._next_night:
             self._refit_priors()
+            self._refit_habits()
             # Every night at first; later a week changes little, and long traces are replayed in minutes.
             self._next_night += 1.0 if now < 30.0 else 7.0
 
@@ -133,6 +143,13 @@ class Adaptive:
             host: prior.fit(prior.blend(Summary(count, mean / count, mean_log / count), everyone))
             for host, (count, mean, mean_log) in sums.items()
         }
+
+    def _refit_habits(self) -> None:
+        seen: dict[str, Pages] = {}
+        for learnt, host in zip(self._learnt, self._hosts, strict=True):
+            if learnt.hours is not None and learnt.evidence is not NOTHING:
+                seen.setdefault(host, Pages()).add(learnt.hours, self._host_habits.get(host, self._habit))
+        self._habit, self._host_habits = fit(seen)
 
 
 class _Folders:

@@ -5,6 +5,7 @@ import statistics
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx2
@@ -13,6 +14,7 @@ from bench.figures import DIGEST_SEED
 from bench.size import scaled
 from opilio.adapters.postgres import Database, migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres
+from opilio.adapters.postgres.partitions import Partitions
 from opilio.analytics.store import BatchStore
 from opilio.insights.rollup import Rollup
 from opilio.runtime.bootstrap import Opilio, wire
@@ -111,6 +113,7 @@ async def filled_dashboard() -> AsyncIterator[Opilio]:
             await migrate.upgrade(url)
             database = await Database.connect(url)
             opilio = wire(load_settings(data_dir=Path(folder), database_url=url), database)
+            await _days_past(database)
             async with database.session() as session:
                 await session.connection.execute(SEED, timeout=900)
                 await session.connection.execute(PROJECTS_SEED, timeout=900)
@@ -123,6 +126,13 @@ async def filled_dashboard() -> AsyncIterator[Opilio]:
             await database.close()
         finally:
             server.stop()
+
+
+async def _days_past(database: Database) -> None:
+    """Partitions of the days that the jobs are of, as an instance that ran then would have them."""
+    for table in ("job_archive", "result"):
+        span = "day" if table == "job_archive" else "month"
+        await Partitions(database, table, span).prepare(datetime.now(UTC) - timedelta(days=2), ahead=2)
 
 
 async def pages(opilio: Opilio) -> dict[str, str]:

@@ -17,22 +17,25 @@ with lately as (
     and jsonb_typeof(v.old) = 'number' and jsonb_typeof(v.new) = 'number'
   order by v.at desc limit :bound::int),
 moved as (
-  select l.*, case when l.old <> 0 then ((l.new - l.old) / l.old)::float8 end as change from lately l)
+  select l.*, case when l.old <> 0 then ((l.new - l.old) / l.old)::float8 end as change from lately l),
+ranked as (  -- in order before products are looked up, so that this stops when the page is full
+  select m.*, case :sort::text when 'size' then abs(m.change) when 'change' then m.change when 'price' then m.new::float8
+      when 'newest' then extract(epoch from m.at)::float8 end * case when :reverse::boolean then 1 else -1 end as rank
+  from moved m
+  where (:least::float8 is null or abs(m.change) >= :least::float8)
+    and (:direction::text is null or (m.change > 0) = (:direction::text = 'up'))
+  order by rank nulls last, m.at desc, m.policy_id)
 select p.policy_id as id, m.job_id, m.at, m.old, m.new, m.change, p.url, h.name as host, p.labels,
   s.last_title as title, s.last_currency as currency, s.last_in_stock as in_stock
-from moved m join policy p on p.policy_id = m.policy_id and p.deleted_at is null
+from ranked m join policy p on p.policy_id = m.policy_id and p.deleted_at is null
 join policy_state s on s.policy_id = p.policy_id join host h on h.host_id = p.host_id
 where (:host::text is null or h.name = :host::text)
   and (:q::text is null or position(lower(:q::text) in lower(coalesce(s.last_title, '') || ' ' || p.url)) > 0)
   and (:label_key::text is null or p.labels ->> :label_key::text = :label_value::text)
-  and (:least::float8 is null or abs(m.change) >= :least::float8)
-  and (:direction::text is null or (m.change > 0) = (:direction::text = 'up'))
 order by
   case when :sort::text = 'product' and not :reverse::boolean then coalesce(s.last_title, p.url) end,
   case when :sort::text = 'product' and :reverse::boolean then coalesce(s.last_title, p.url) end desc,
-  case :sort::text when 'size' then abs(m.change) when 'change' then m.change when 'price' then m.new::float8
-    when 'newest' then extract(epoch from m.at)::float8 end * case when :reverse::boolean then 1 else -1 end nulls last,
-  m.at desc, p.policy_id
+  m.rank nulls last, m.at desc, m.policy_id
 limit :most::int offset :skip::int;
 
 -- name: count_price_changes

@@ -1,6 +1,7 @@
 """The dashboard's pages, measured: server time of each with 1 million jobs, 100,000 policies, 1 million posts."""
 
 import asyncio
+import math
 import statistics
 import tempfile
 from collections.abc import AsyncIterator, Callable
@@ -22,7 +23,7 @@ from opilio.runtime.settings import load_settings
 from opilio.web.app import create_app, serve_beside
 
 JOBS, POLICIES, POSTS = scaled(1_000_000, 5_000), scaled(100_000, 2_000), scaled(1_000_000, 5_000)
-HOSTS, BOTS, ROUNDS, GOAL_MS = 2000, 50, scaled(9, 3), 100
+HOSTS, BOTS, ROUNDS, GOAL_MS = 2000, 50, scaled(22, 3), 100
 # One project has a fifth of all posts, one has as many as two hundred keywords bring on two platforms, the others share
 # the rest; posts come in batches of fifty.
 PROJECTS, LARGE, MIDDLE = 100, POSTS // 5, POSTS // 50
@@ -146,9 +147,20 @@ async def pages(opilio: Opilio) -> dict[str, str]:
         "policies by failures": "/policies?failing=yes&sort=failures",
         "policies of a host": "/policies?host=shop77.example",
         "policies, search": "/policies?q=p/99999",
+        "policies, search for what many have": "/policies?q=shop7",
+        "policies, search for what no URL has": "/policies?q=th%E1%BB%A9",
         "policies, label": "/policies?label=team%3Dt3",
         "policies, page 200": "/policies?page=200&sort=priority",
         "policy": f"/policies/{done.policy_id}",
+        "policy, history": f"/policies/{done.policy_id}/history.json",
+        "price changes": "/prices",
+        "price changes of 30 days": "/prices?span=30d",
+        "price changes of a host": "/prices?host=shop77.example",
+        "price changes, label": "/prices?label=team%3Dt3",
+        "price changes, search": "/prices?q=p/99999",
+        "price changes by product": "/prices?sort=product",
+        "alerts": "/alerts",
+        "adaptive schedule": "/adaptive",
         "jobs": "/jobs",
         "jobs pending": "/jobs?status=pending",
         "jobs running": "/jobs?status=locked",
@@ -158,11 +170,21 @@ async def pages(opilio: Opilio) -> dict[str, str]:
         "jobs failed of a host": "/jobs?status=failed&host=shop77.example",
         "jobs of a bot": "/jobs?bot_id=bot-7",
         "jobs of a bot that has none": "/jobs?bot_id=nobody",
+        "jobs, search": "/jobs?q=p/99999",
+        "jobs, search for what many have": "/jobs?q=shop7",
+        "jobs by priority": "/jobs?sort=priority",
         "job, done": f"/jobs/{done.id}",
         "job, pending": f"/jobs/{pending.id}",
         "results": "/results",
+        "results, search": "/results?q=p/99999",
+        "results by price": "/results?sort=price",
         "bots": "/bots",
+        "bot": "/bots/bot-7",
+        "bot, series": "/bots/bot-7/series.json",
         "hosts": "/hosts",
+        "hosts by waiting jobs": "/hosts?sort=waiting",
+        "host": "/hosts/shop77.example",
+        "host, series": "/hosts/shop77.example/series.json",
         "hosts, search": "/hosts?q=shop77",
         "projects": "/projects",
         "projects, search": "/projects?q=brand+77",
@@ -186,20 +208,23 @@ async def pages(opilio: Opilio) -> dict[str, str]:
     }
 
 
-async def measure(http: httpx2.AsyncClient, path: str, forget: Callable[[], None]) -> tuple[float, float]:
-    """Best and median of what the server says it spent: on a busy machine the best is nearer to the truth."""
+async def measure(
+    http: httpx2.AsyncClient, path: str, forget: Callable[[], None]
+) -> tuple[float, float, float]:
+    """Best, median and 95th percentile of what the server says it spent; a busy machine shows in the last first."""
     times = []
     for _ in range(ROUNDS):
         forget()
         answer = await http.get(path)
         assert answer.status_code == 200, (path, answer.status_code, answer.text[:300])
         times.append(float(answer.headers["server-timing"].partition("dur=")[2]))
-    return min(times[2:]), statistics.median(times[2:])
+    warm = sorted(times[2:])
+    return warm[0], statistics.median(warm), warm[math.ceil(0.95 * len(warm)) - 1]
 
 
 async def main() -> None:
     print(
-        f"{f'dashboard: {JOBS:,} jobs, {POLICIES:,} policies, {POSTS:,} posts':56} {'best ms':>8} {'median':>8}   goal"
+        f"{f'dashboard: {JOBS:,} jobs, {POLICIES:,} policies, {POSTS:,} posts':56} {'best ms':>8} {'median':>8} {'p95':>8}   goal of p95"
     )
     async with filled_dashboard() as opilio:
         app = create_app(opilio)
@@ -213,10 +238,10 @@ async def main() -> None:
                 f"/login/{secret}", data={"password": "a long password", "again": "a long password"}
             )
             for name, path in (await pages(opilio)).items():
-                best, median = await measure(http, path, app.state.single_flight.forget)
+                best, median, p95 = await measure(http, path, app.state.single_flight.forget)
                 goal = "no goal" if name.startswith(AFTERWARDS) else f"< {GOAL_MS}"
-                missed = "   MISSED" if best >= GOAL_MS and goal != "no goal" else ""
-                print(f"{name:56} {best:8.1f} {median:8.1f}   {goal}{missed}", flush=True)
+                missed = "   MISSED" if p95 >= GOAL_MS and goal != "no goal" else ""
+                print(f"{name:56} {best:8.1f} {median:8.1f} {p95:8.1f}   {goal}{missed}", flush=True)
             live = app.state.live
             times = []
             for _ in range(5):

@@ -31,6 +31,7 @@ from opilio.crawl.politeness import Limits
 from opilio.crawl.priority import Rules
 from opilio.crawl.pull import BOT_CAP
 from opilio.errors import NotFound
+from opilio.insights.search import policies_of_host
 from opilio.insights.why import Explanation, Facts, explain
 from opilio.pages import Page, page_of, read_number, read_text, read_uuid
 
@@ -177,6 +178,8 @@ class CrawlInsights:
         async with self._db.transaction() as session:
             # An unset filter must cost nothing, and a set one must find its index.
             await session.execute(_Q.plan_for_these_values)
+            if host is not None and policy_ids is None and policy_id is None:
+                params["policy_ids"] = await policies_of_host(session, host)
             over, running = ("done", "failed", "expired"), ("pending", "locked")
             active = [] if status in over else await session.fetch(_Q.active_jobs, **params)
             ended = [] if status in running else await session.fetch(_Q.ended_jobs, **params)

@@ -10,10 +10,10 @@ from uuid import UUID
 import msgspec
 
 from opilio.adapters.postgres import Database, Row, load_queries
+from opilio.insights.search import MOST_LIKE, policies_like, policies_of_host
 
 _Q = load_queries("opilio.insights")
 _COUNT_EXACTLY = 100_000
-_MOST_LIKE = 1_000
 RETRY_BUCKETS = ("0", "1", "2", "3", "4", "5+")
 DURATION_BUCKETS = ("< 0.5", "< 1", "< 2", "< 5", "< 10", "< 30", "< 60", "60+")
 # Span and step of the charts: never more than a few hundred points.
@@ -113,11 +113,14 @@ class PolicyFilter(msgspec.Struct, kw_only=True, frozen=True):
     due: bool | None = None
     label_key: str | None = None
     label_value: str | None = None
+    policy_ids: list[UUID] | None = None
 
     @property
     def is_of_state(self) -> bool:
         """Whether it has only conditions on what crawls change."""
-        return not any((self.host, self.q, self.queue, self.is_hot is not None, self.label_key))
+        return not any(
+            (self.host, self.q, self.queue, self.is_hot is not None, self.label_key, self.policy_ids)
+        )
 
 
 class JobFilter(msgspec.Struct, kw_only=True, frozen=True):
@@ -131,6 +134,7 @@ class JobFilter(msgspec.Struct, kw_only=True, frozen=True):
     q: str | None = None
     finished_since: datetime | None = None
     finished_until: datetime | None = None
+    policy_ids: list[UUID] | None = None
 
 
 class Choice(msgspec.Struct, kw_only=True, frozen=True):
@@ -242,26 +246,61 @@ class Figures:
                 **fields,
             )
 
-    async def policy_ids(self, chosen: PolicyFilter, choice: Choice, most: int) -> list[UUID]:
-        fields = msgspec.structs.asdict(chosen) | msgspec.structs.asdict(choice)
-        return [row["id"] for row in await self._db.fetch(_Q.policy_ids, most=most, **fields)]
+    async def policy_ids(
+        self, chosen: PolicyFilter, choice: Choice, most: int, *, in_order: bool = True
+    ) -> list[UUID]:
+        """Ids of policies, oldest first; any of them if only their number matters."""
+        fields = msgspec.structs.asdict(chosen) | msgspec.structs.asdict(choice) | {"in_order": in_order}
+        async with self._db.transaction() as session:
+            await session.execute(_Q.plan_for_these_values)
+            return [row["id"] for row in await session.fetch(_Q.policy_ids, most=most, **fields)]
 
-    async def job_ids(self, chosen: JobFilter, choice: Choice, most: int) -> list[tuple[UUID, str]]:
-        """Ids and states of jobs, oldest first."""
-        fields = msgspec.structs.asdict(chosen) | msgspec.structs.asdict(choice)
-        fields["policy_ids"] = await self.policies_like(fields.pop("q"))
+    async def job_ids(
+        self, chosen: JobFilter, choice: Choice, most: int, *, in_order: bool = True
+    ) -> list[tuple[UUID, str]]:
+        """Ids and states of jobs, oldest first; any of them if only their number matters."""
+        fields = fields_of(await self.search_jobs(chosen))
+        fields |= msgspec.structs.asdict(choice) | {"in_order": in_order}
         rows: list[Row] = []
-        if chosen.status not in ("done", "failed", "expired"):
-            rows += await self._db.fetch(_Q.waiting_job_ids, most=most, **fields)
-        if chosen.status not in ("pending", "locked"):
-            rows += await self._db.fetch(_Q.ended_job_ids, most=most, **fields)
+        async with self._db.transaction() as session:
+            await session.execute(_Q.plan_for_these_values)
+            if chosen.status not in ("done", "failed", "expired"):
+                rows += await session.fetch(_Q.waiting_job_ids, most=most, **fields)
+            if chosen.status not in ("pending", "locked"):
+                rows += await session.fetch(_Q.ended_job_ids, most=most, **fields)
         return sorted((row["id"], row["status"]) for row in rows)[:most]
+
+    async def search_policies(self, chosen: PolicyFilter) -> PolicyFilter:
+        """The same filter with the ids that its text means, if they are few: so they are searched for once."""
+        if chosen.q is None:
+            return chosen
+        async with self._db.transaction() as session:
+            await session.execute(_Q.plan_for_these_values)
+            found = await policies_like(session, chosen.q, most=MOST_LIKE + 1)
+        few = len(found) <= MOST_LIKE
+        return msgspec.structs.replace(chosen, q=None, policy_ids=found) if few else chosen
+
+    async def search_jobs(self, chosen: JobFilter) -> JobFilter:
+        """The same filter with the ids of the policies that its text or its host means."""
+        if chosen.policy_ids is not None or (chosen.q is None and chosen.host is None):
+            return chosen
+        async with self._db.transaction() as session:
+            await session.execute(_Q.plan_for_these_values)
+            if chosen.q is not None:
+                return msgspec.structs.replace(
+                    chosen, q=None, policy_ids=await policies_like(session, chosen.q)
+                )
+            assert chosen.host is not None
+            found = await policies_of_host(session, chosen.host)
+        return msgspec.structs.replace(chosen, policy_ids=found)
 
     async def policies_like(self, q: str | None) -> list[UUID] | None:
         """The policies that a search for jobs or results means; None if nothing is searched for."""
         if q is None:
             return None
-        return [row["id"] for row in await self._db.fetch(_Q.policies_like, q=q, most=_MOST_LIKE)]
+        async with self._db.transaction() as session:
+            await session.execute(_Q.plan_for_these_values)
+            return await policies_like(session, q)
 
     async def names(self, kind: str, ids: Sequence[UUID]) -> dict[UUID, str]:
         """What people call some policies or jobs: the product, or else the URL."""
@@ -316,6 +355,13 @@ class Figures:
 
     async def last_values(self, policy_id: UUID) -> Row | None:
         return await self._db.row(_Q.last_values, policy_id=policy_id)
+
+
+def fields_of(chosen: JobFilter) -> dict[str, Any]:
+    """A filter of jobs, whose text was searched for, as the statements name it."""
+    fields = msgspec.structs.asdict(chosen)
+    assert fields.pop("q") is None, "search first"
+    return fields
 
 
 def _struct(kind: Any, row: Row | None) -> Any:

@@ -9,11 +9,13 @@ from uuid import UUID
 
 import msgspec
 
-from opilio.adapters.postgres import Database, Row, load_queries
+from opilio.adapters.postgres import Database, Row, Session, load_queries
+from opilio.insights.search import MOST_LIKE, policies_like, policies_of_host
 
 _Q = load_queries("opilio.insights")
 _POINTS = 60
-_BOUND = 20_000
+# No index can put changes in order by their size; so many of the newest are sorted and counted, and the page says so.
+BOUND = 10_000
 _BATCH = 2_000
 MAX_COMPARED = 5
 
@@ -73,6 +75,15 @@ def _change(old: Decimal | None, new: Decimal) -> float | None:
     return float((new - old) / old) if old else None
 
 
+async def _policies(session: Session, chosen: PriceFilter) -> list[UUID] | None:
+    """The policies whose changes a filter chooses, if it says and if they are few."""
+    if chosen.q is not None:
+        found = await policies_like(session, chosen.q, most=MOST_LIKE + 1)
+        if len(found) <= MOST_LIKE:
+            return found
+    return None if chosen.host is None else await policies_of_host(session, chosen.host)
+
+
 class Prices:
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -96,29 +107,32 @@ class Prices:
     ) -> list[Row]:
         """A page of changes and one row more, if there is one."""
         fields = msgspec.structs.asdict(chosen)
-        return await self._db.fetch(
-            _Q.price_changes,
-            since=since,
-            sort=sort,
-            reverse=reverse,
-            bound=_BOUND,
-            most=size + 1,
-            skip=(page - 1) * size,
-            **fields,
-        )
+        async with self._db.transaction() as session:
+            await session.execute(_Q.plan_for_these_values)
+            fields["policy_ids"] = await _policies(session, chosen)
+            return await session.fetch(
+                _Q.price_changes,
+                since=since,
+                sort=sort,
+                reverse=reverse,
+                bound=BOUND,
+                most=size + 1,
+                skip=(page - 1) * size,
+                **fields,
+            )
 
     async def all_changes(
         self, chosen: PriceFilter, *, since: datetime, sort: str, reverse: bool = False
     ) -> AsyncIterator[Sequence[Row]]:
         """Every change that a page could show, for a file."""
-        for page in range(1, _BOUND // _BATCH + 1):
+        for page in range(1, BOUND // _BATCH + 1):
             rows = await self.changes(chosen, since=since, sort=sort, reverse=reverse, page=page, size=_BATCH)
             yield rows[:_BATCH]
             if len(rows) <= _BATCH:
                 return
 
     async def count(self, since: datetime) -> Row:
-        row = await self._db.row(_Q.count_price_changes, since=since, bound=_BOUND)
+        row = await self._db.row(_Q.count_price_changes, since=since, bound=BOUND)
         assert row is not None
         return row
 

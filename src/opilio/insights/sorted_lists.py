@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-import msgspec
-
-from opilio.adapters.postgres import Database, Row, load_queries
+from opilio.adapters.postgres import Database, load_queries
 from opilio.contracts.management import Job, Result
-from opilio.insights.dashboard import Choice, Figures, JobFilter, PolicyFilter
+from opilio.insights.dashboard import Choice, Figures, JobFilter, PolicyFilter, fields_of
 
 _Q = load_queries("opilio.insights")
 # No index could serve every order of every filter; so many of the newest rows are sorted, and the page says so.
@@ -25,49 +23,49 @@ class SortedLists:
         self, chosen: JobFilter, *, sort: str, reverse: bool, page: int, size: int
     ) -> Sequence[Job]:
         """A page of jobs and one more, if there is one."""
-        fields = msgspec.structs.asdict(chosen)
-        fields["policy_ids"] = await self._figures.policies_like(fields.pop("q"))
-        rows = await self._fetch(_Q.sorted_jobs, sort, reverse, page, size, fields)
+        fields = fields_of(await self._figures.search_jobs(chosen))
+        async with self._db.transaction() as session:
+            await session.execute(_Q.plan_for_these_values)
+            rows = await session.fetch(_Q.sorted_jobs, **_order(sort, reverse, page, size), **fields)
         return [Job(**row) for row in rows]
 
     async def results(
         self, fields: dict[str, Any], *, sort: str, reverse: bool, page: int, size: int
     ) -> Sequence[Result]:
         """A page of results and one more, if there is one."""
-        rows = await self._fetch(_Q.sorted_results, sort, reverse, page, size, fields)
-        return [Result(**row) for row in rows]
-
-    async def _fetch(
-        self, statement: Any, sort: str, reverse: bool, page: int, size: int, fields: dict[str, Any]
-    ) -> list[Row]:
         async with self._db.transaction() as session:
             await session.execute(_Q.plan_for_these_values)
-            return await session.fetch(
-                statement,
-                sort=sort,
-                reverse=reverse,
-                oldest=sort == "newest" and reverse,
-                bound=SORTED_AT_MOST,
-                most=size + 1,
-                skip=(page - 1) * size,
-                **fields,
-            )
+            rows = await session.fetch(_Q.sorted_results, **_order(sort, reverse, page, size), **fields)
+        return [Result(**row) for row in rows]
 
     # ── totals: exact below the bound ────────────────────────────────────────────────────────────
 
     async def count_policies(self, chosen: PolicyFilter) -> int:
-        return len(await self._figures.policy_ids(chosen, Choice(), COUNTED_AT_MOST))
+        return len(await self._figures.policy_ids(chosen, Choice(), COUNTED_AT_MOST, in_order=False))
 
     async def count_jobs(self, chosen: JobFilter) -> int:
-        return len(await self._figures.job_ids(chosen, Choice(), COUNTED_AT_MOST))
+        return len(await self._figures.job_ids(chosen, Choice(), COUNTED_AT_MOST, in_order=False))
 
     async def count_results(self, fields: dict[str, Any]) -> int:
-        count: int = await self._db.value(_Q.count_results, bound=COUNTED_AT_MOST, **fields)
+        async with self._db.transaction() as session:
+            await session.execute(_Q.plan_for_these_values)
+            count: int = await session.value(_Q.count_results, bound=COUNTED_AT_MOST, **fields)
         return count
 
     async def count_hosts(self, q: str | None, cooling: bool | None) -> int:
         count: int = await self._db.value(_Q.count_hosts, bound=COUNTED_AT_MOST, q=q, cooling=cooling)
         return count
+
+
+def _order(sort: str, reverse: bool, page: int, size: int) -> dict[str, Any]:
+    return {
+        "sort": sort,
+        "reverse": reverse,
+        "oldest": sort == "newest" and reverse,
+        "bound": SORTED_AT_MOST,
+        "most": size + 1,
+        "skip": (page - 1) * size,
+    }
 
 
 def result_fields(

@@ -15,6 +15,7 @@ with chosen as materialized (
     where not (:by_state::boolean) and p.deleted_at is null
       and (:enabled::boolean is null or s.enabled = :enabled::boolean)
       and (:host::text is null or p.host_id = (select x.host_id from host x where x.name = :host::text))
+      and (:policy_ids::uuid[] is null or p.policy_id = any(:policy_ids::uuid[]))
       and (:q::text is null or position(lower(:q::text) in lower(p.url || ' ' || coalesce(s.last_title, ''))) > 0
         or s.last_data ->> 'sku' = :q::text)
       and (:queue::text is null or p.job_queue = :queue::text)
@@ -53,7 +54,7 @@ join host h on h.host_id = p.host_id left join job_active j on j.policy_id = c.p
 order by c.place;
 
 -- name: policy_ids
--- The ids of the policies that a filter chooses, oldest first, for a bulk action and for its preview.
+-- The ids of the policies that a filter chooses, oldest first, for a bulk action and for its preview; in no order where they are only counted.
 select p.policy_id as id
 from policy p join policy_state s on s.policy_id = p.policy_id
 where p.deleted_at is null
@@ -62,6 +63,7 @@ where p.deleted_at is null
   and (:ids::uuid[] is null or p.policy_id = any(:ids::uuid[]))
   and (:enabled::boolean is null or s.enabled = :enabled::boolean)
   and (:host::text is null or p.host_id = (select x.host_id from host x where x.name = :host::text))
+  and (:policy_ids::uuid[] is null or p.policy_id = any(:policy_ids::uuid[]))
   and (:q::text is null or position(lower(:q::text) in lower(p.url || ' ' || coalesce(s.last_title, ''))) > 0
         or s.last_data ->> 'sku' = :q::text)
   and (:queue::text is null or p.job_queue = :queue::text)
@@ -69,7 +71,7 @@ where p.deleted_at is null
   and (:failing::boolean is null or (s.failure_count > 0) = :failing::boolean)
   and (:due::boolean is null or (s.next_run_at <= now()) = :due::boolean)
   and (:label_key::text is null or p.labels ->> :label_key::text = :label_value::text)
-order by p.policy_id limit :most::int;
+order by case when :in_order::boolean then p.policy_id end limit :most::int;
 
 -- name: policy_names
 -- What people call some policies: the product, or else the URL.
@@ -82,7 +84,7 @@ select j.job_id as id, coalesce(s.last_title, p.url) as name from job j join pol
 left join policy_state s on s.policy_id = p.policy_id where j.job_id = any(:ids::uuid[]);
 
 -- name: waiting_job_ids
--- The ids of active jobs that a filter chooses, oldest first.
+-- The ids of active jobs that a filter chooses, oldest first or in no order.
 select j.job_id as id, case j.place when 'locked' then 'locked' else 'pending' end as status
 from job_active j
 where (:after::uuid is null or j.job_id > :after::uuid) and (:until::uuid is null or j.job_id <= :until::uuid)
@@ -94,10 +96,10 @@ where (:after::uuid is null or j.job_id > :after::uuid) and (:until::uuid is nul
   and (:policy_ids::uuid[] is null or j.policy_id = any(:policy_ids::uuid[]))
   and (:error::text is null or j.last_error_code = :error::text)
   and :finished_since::timestamptz is null and :finished_until::timestamptz is null
-order by j.job_id limit :most::int;
+order by case when :in_order::boolean then j.job_id end limit :most::int;
 
 -- name: ended_job_ids
--- The ids of ended jobs that a filter chooses, oldest first.
+-- The ids of ended jobs that a filter chooses, oldest first or in no order.
 select a.job_id as id, a.status
 from job_archive a
 where (:after::uuid is null or a.job_id > :after::uuid) and (:until::uuid is null or a.job_id <= :until::uuid)
@@ -110,7 +112,7 @@ where (:after::uuid is null or a.job_id > :after::uuid) and (:until::uuid is nul
   and (:error::text is null or a.last_error_code = :error::text)
   and (:finished_since::timestamptz is null or a.finished_at >= :finished_since::timestamptz)
   and (:finished_until::timestamptz is null or a.finished_at < :finished_until::timestamptz)
-order by a.job_id limit :most::int;
+order by case when :in_order::boolean then a.job_id end limit :most::int;
 
 -- name: host_list
 -- Hosts, those that need attention first, or in a chosen order. An order by a count needs it of every host: one pass over the

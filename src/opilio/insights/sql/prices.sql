@@ -10,22 +10,25 @@ from unnest(:ids::uuid[]) i(policy_id) cross join lateral (
 order by i.policy_id, v.change_id desc;
 
 -- name: price_changes
--- Price changes since a moment in a chosen order. Counting and sorting stop at a bound.
+-- Price changes since a moment in a chosen order. Sorting stops at a bound. Changes are put in order before products are looked up, as
+-- floats, and what is not a number is left out afterwards: a condition on it would mislead the planner.
 with lately as (
-  select v.policy_id, v.job_id, v.at, v.old::text::numeric as old, v.new::text::numeric as new from value_change v
+  select v.policy_id, v.job_id, v.at, v.old, v.new,
+    case when jsonb_typeof(v.old) = 'number' then v.old::float8 end as before,
+    case when jsonb_typeof(v.new) = 'number' then v.new::float8 end as after from value_change v
   where v.field = 'price' and v.old is not null and v.at > :since::timestamptz
-    and jsonb_typeof(v.old) = 'number' and jsonb_typeof(v.new) = 'number'
+    and (:policy_ids::uuid[] is null or v.policy_id = any(:policy_ids::uuid[]))
   order by v.at desc limit :bound::int),
 moved as (
-  select l.*, case when l.old <> 0 then ((l.new - l.old) / l.old)::float8 end as change from lately l),
-ranked as (  -- in order before products are looked up, so that this stops when the page is full
-  select m.*, case :sort::text when 'size' then abs(m.change) when 'change' then m.change when 'price' then m.new::float8
+  select l.*, (l.after - l.before) / nullif(l.before, 0) as change from lately l where l.before is not null and l.after is not null),
+ranked as (
+  select m.*, case :sort::text when 'size' then abs(m.change) when 'change' then m.change when 'price' then m.after
       when 'newest' then extract(epoch from m.at)::float8 end * case when :reverse::boolean then 1 else -1 end as rank
   from moved m
   where (:least::float8 is null or abs(m.change) >= :least::float8)
     and (:direction::text is null or (m.change > 0) = (:direction::text = 'up'))
   order by rank nulls last, m.at desc, m.policy_id)
-select p.policy_id as id, m.job_id, m.at, m.old, m.new, m.change, p.url, h.name as host, p.labels,
+select p.policy_id as id, m.job_id, m.at, m.old::numeric as old, m.new::numeric as new, m.change, p.url, h.name as host, p.labels,
   s.last_title as title, s.last_currency as currency, s.last_in_stock as in_stock
 from ranked m join policy p on p.policy_id = m.policy_id and p.deleted_at is null
 join policy_state s on s.policy_id = p.policy_id join host h on h.host_id = p.host_id
@@ -40,10 +43,12 @@ limit :most::int offset :skip::int;
 
 -- name: count_price_changes
 -- How many prices rose and fell since a moment; counting stops at a bound.
-select count(*)::int as total, count(*) filter (where v.new::text::numeric > v.old::text::numeric)::int as up,
-  count(*) filter (where v.new::text::numeric < v.old::text::numeric)::int as down
-from (select v.old, v.new from value_change v where v.field = 'price' and v.old is not null and v.at > :since::timestamptz
-        and jsonb_typeof(v.old) = 'number' and jsonb_typeof(v.new) = 'number' limit :bound::int) v;
+with lately as (
+  select case when jsonb_typeof(v.old) = 'number' then v.old::float8 end as before,
+    case when jsonb_typeof(v.new) = 'number' then v.new::float8 end as after from value_change v
+  where v.field = 'price' and v.old is not null and v.at > :since::timestamptz order by v.at desc limit :bound::int)
+select count(*)::int as total, count(*) filter (where l.after > l.before)::int as up, count(*) filter (where l.after < l.before)::int as down
+from lately l where l.before is not null and l.after is not null;
 
 -- name: price_histories
 -- The price history of a few policies, oldest first, for a chart that compares them.

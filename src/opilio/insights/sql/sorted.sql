@@ -37,7 +37,8 @@ chosen as (
 select j.job_id as id, j.policy_id, p.url, h.name as host, j.queue, j.status, j.priority, j.retry_count, j.max_retries,
        nullif(j.run_at, 'infinity') as run_at, j.created_at, j.locked_by, j.locked_at, j.locked_until, j.lock_ttl_seconds,
        j.last_error, j.last_error_code, j.finished_at, j.result_id
-from chosen c join job j on j.job_id = c.job_id join policy p on p.policy_id = j.policy_id join host h on h.host_id = j.host_id
+from chosen c cross join lateral (select * from job x where x.job_id = c.job_id limit 1) j  -- the limit tells the planner that there is one
+join policy p on p.policy_id = j.policy_id join host h on h.host_id = j.host_id
 order by c.number;
 
 -- name: sorted_results

@@ -10,7 +10,7 @@ from opilio.contracts.decoding import named
 from opilio.contracts.management import CoolingPeriod, LimitsRequest
 from opilio.crawl.politeness import Limits
 from opilio.insights.dashboard import PolicyFilter
-from opilio.web.dashboard.page import MAX_PAGE, Page, PageRequest, Section, redirect
+from opilio.web.dashboard.page import MAX_PAGE, Found, Page, PageRequest, Section, redirect
 
 HOSTS = Section()
 _SIZE = 50
@@ -24,12 +24,13 @@ async def list_hosts(request: PageRequest) -> Page:
     q, cooling = request.query("q"), request.flag("cooling")
     sort, reverse = request.sort(_SORTS)
     rows = await figures.hosts(q=q, cooling=cooling, sort=sort, reverse=reverse, page=number, size=_SIZE)
-    shown = rows[:_SIZE]
+    found = Found(rows[:_SIZE], more=len(rows) > _SIZE)
+    shown = found.items
     values = {
         "rows": shown,
-        "more": len(rows) > _SIZE and number < MAX_PAGE,
+        "more": found.more and number < MAX_PAGE,
         "number": number,
-        "total": await request.opilio.sorted_lists.count_hosts(q, cooling),
+        "total": await found.total(request, lambda: request.opilio.sorted_lists.count_hosts(q, cooling)),
         "rates": await figures.error_rates([row["host"] for row in shown]),
         "fleet": request.opilio.settings.fleet_limits,
         "now": (await request.app.live.system_status()).at,

@@ -40,7 +40,7 @@ def job_filter(request: PageRequest) -> JobFilter:
 
 @JOBS.page("/jobs")
 async def list_jobs(request: PageRequest) -> Page:
-    chosen = job_filter(request)
+    chosen = await request.opilio.figures.search_jobs(job_filter(request))
     found = await _found(request, chosen)
     status = await request.app.live.system_status()
     gettext = request.locale.gettext
@@ -49,7 +49,7 @@ async def list_jobs(request: PageRequest) -> Page:
         "next_cursor": found.next_cursor,
         "number": request.page_number(),
         "more": found.more,
-        "total": await request.opilio.sorted_lists.count_jobs(chosen),
+        "total": await found.total(request, lambda: request.opilio.sorted_lists.count_jobs(chosen)),
         "system_status": status,
         "reasons": await _reasons(request, found.items, status),
         "saved": await request.opilio.views.all("jobs"),
@@ -80,7 +80,7 @@ async def _found(request: PageRequest, chosen: JobFilter) -> Found:
         host=chosen.host,
         policy_id=chosen.policy_id,
         bot_id=chosen.bot_id,
-        policy_ids=await request.opilio.figures.policies_like(chosen.q),
+        policy_ids=chosen.policy_ids,
         error=chosen.error,
         since=chosen.finished_since,
         until=chosen.finished_until,

@@ -181,6 +181,13 @@ class Found:
     next_cursor: str | None = None
     more: bool = False
 
+    async def total(self, request: PageRequest, count: Callable[[], Awaitable[int]]) -> int:
+        """How many rows the filter has: those on the first page if there is no other, or else they are counted."""
+        is_first = request.query("cursor") is None and request.page_number() == 1
+        if is_first and self.next_cursor is None and not self.more:
+            return len(self.items)
+        return await count()
+
 
 View = Callable[[PageRequest], Awaitable[Page | Response[Any]]]
 

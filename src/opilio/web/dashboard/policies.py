@@ -8,7 +8,7 @@ from opilio.crawl.priority import QUEUES, History, Score, score
 from opilio.errors import NotFound
 from opilio.insights.dashboard import PolicyFilter
 from opilio.web.dashboard.commands import as_commands
-from opilio.web.dashboard.page import MAX_PAGE, Page, PageRequest, Section, redirect
+from opilio.web.dashboard.page import MAX_PAGE, Found, Page, PageRequest, Section, redirect
 
 POLICIES = Section()
 SORTS = ("newest", "next", "priority", "failures", "url", "price")
@@ -36,9 +36,13 @@ def policy_filter(request: PageRequest) -> PolicyFilter:
 @POLICIES.page("/policies")
 async def list_policies(request: PageRequest) -> Page:
     sort, reverse = request.sort(SORTS)
-    number, chosen = request.page_number(), policy_filter(request)
+    number, chosen = (
+        request.page_number(),
+        await request.opilio.figures.search_policies(policy_filter(request)),
+    )
     rows = await request.opilio.figures.policies(chosen, sort=sort, reverse=reverse, page=number, size=_SIZE)
-    shown = rows[:_SIZE]
+    found = Found(rows[:_SIZE], more=len(rows) > _SIZE)
+    shown = found.items
     now = (await request.app.live.system_status()).at
     gettext = request.locale.gettext
     return Page(
@@ -46,9 +50,9 @@ async def list_policies(request: PageRequest) -> Page:
         gettext("Policies"),
         {
             "rows": shown,
-            "more": len(rows) > _SIZE and number < MAX_PAGE,
+            "more": found.more and number < MAX_PAGE,
             "number": number,
-            "total": await request.opilio.sorted_lists.count_policies(chosen),
+            "total": await found.total(request, lambda: request.opilio.sorted_lists.count_policies(chosen)),
             "saved": await request.opilio.views.all("policies"),
             "system": [
                 ("", gettext("All")),

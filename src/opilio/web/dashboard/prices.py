@@ -10,7 +10,7 @@ from litestar.response import Stream
 
 from opilio.errors import Invalid
 from opilio.insights.export import FORMATS, PRICE_COLUMNS
-from opilio.insights.prices import MAX_COMPARED, PriceFilter
+from opilio.insights.prices import BOUND, MAX_COMPARED, PriceFilter
 from opilio.web.dashboard.forms import uuid_of
 from opilio.web.dashboard.page import MAX_PAGE, Page, PageRequest, Section
 
@@ -61,6 +61,7 @@ async def price_changes(request: PageRequest) -> Page:
         "spans": list(SPANS),
         "sort": f"{'-' if reverse else ''}{sort}",
         "counts": await prices.count(since),
+        "bound": BOUND,
         "trends": await prices.trends(list({row["id"] for row in shown}), now),
         "max_compared": MAX_COMPARED,
     }

@@ -28,12 +28,13 @@ async def list_results(request: PageRequest) -> Page:
         "until": request.moment("until", is_end=True),
     }
     found = await _found(request, wanted)
+    lists = request.opilio.sorted_lists
     values = {
         "items": found.items,
         "next_cursor": found.next_cursor,
         "number": request.page_number(),
         "more": found.more,
-        "total": await request.opilio.sorted_lists.count_results(result_fields(**wanted)),
+        "total": await found.total(request, lambda: lists.count_results(result_fields(**wanted))),
     }
     return Page("results.html", request.locale.gettext("Results"), values, rows=found.items)
 

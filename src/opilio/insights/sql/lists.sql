@@ -38,12 +38,18 @@ with chosen as materialized (
       p.policy_id desc
     limit :most::int offset :skip::int)
     union all
-    (select s.policy_id from policy_state s
-    where :by_state::boolean
-      and (:enabled::boolean is null or s.enabled = :enabled::boolean)
-      and (:failing::boolean is null or (s.failure_count > 0) = :failing::boolean)
-      and (:due::boolean is null or (s.next_run_at <= now()) = :due::boolean)
-      and (s.enabled or exists (select 1 from policy p where p.policy_id = s.policy_id and p.deleted_at is null))
+    (select s.policy_id from (
+      (select s.policy_id, s.next_run_at from policy_state s
+      where :by_state::boolean and s.enabled and :enabled::boolean is not false
+        and (:failing::boolean is null or (s.failure_count > 0) = :failing::boolean)
+        and (:due::boolean is null or (s.next_run_at <= now()) = :due::boolean)
+      order by s.next_run_at, s.policy_id desc limit :most::int + :skip::int)
+      union all
+      (select s.policy_id, s.next_run_at from policy_state s join policy p on p.policy_id = s.policy_id
+      where :by_state::boolean and not s.enabled and :enabled::boolean is not true and p.deleted_at is null
+        and (:failing::boolean is null or (s.failure_count > 0) = :failing::boolean)
+        and (:due::boolean is null or (s.next_run_at <= now()) = :due::boolean)
+      order by s.next_run_at, s.policy_id desc limit :most::int + :skip::int)) s
     order by s.next_run_at, s.policy_id desc
     limit :most::int offset :skip::int)) p)
 select p.policy_id as id, p.url, h.name as host, s.enabled, p.frequency_hours, p.priority, p.job_queue as queue, p.hot, p.labels,

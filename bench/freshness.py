@@ -2,7 +2,8 @@
 
 Synthetic worlds (seeds 2 to 4, days 60 to 90) at three budgets, then harder conditions, then a trace file if one is given:
 `OPILIO_BENCH_TRACE=trace.jsonl.gz python -m bench freshness`. Each run is printed as it ends; the whole takes about 40
-minutes of processor time, and some 15 more for a trace of 10,000 pages and two years.
+minutes of processor time, and some 15 more for a trace of 10,000 pages and two years. `OPILIO_BENCH_PROCESSES=1` leaves
+the other processors alone.
 """
 
 import os
@@ -107,7 +108,7 @@ def every(
         found[one] = result
         progress(f"{len(found)}/{len(todo)} {one}: {shown(result)}")
 
-    processes = os.cpu_count() if processes is None else processes
+    processes = processes or int(os.environ.get("OPILIO_BENCH_PROCESSES", "0")) or os.cpu_count()
     if processes == 1:
         for one in todo:
             tell(one, work(one))

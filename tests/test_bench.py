@@ -69,6 +69,13 @@ def test_the_table_of_freshness_holds_every_goal(monkeypatch: pytest.MonkeyPatch
     assert len(table.rows) == len(freshness.RULES)
 
 
+def test_the_processes_of_freshness_are_bounded_by_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPILIO_BENCH_PROCESSES", "1")
+    here = []
+    assert freshness.every(lambda one: here.append(one) or one, [1, 2], str) == {1: 1, 2: 2}
+    assert here == [1, 2]  # in this process
+
+
 async def test_adaptive_days_in_miniature(database_url: str) -> None:
     table = await adaptive_days.days_on(database_url, policies=30, days=1, settled_after=0)
     assert len(table.rows) == 1

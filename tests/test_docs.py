@@ -172,6 +172,7 @@ def test_every_setting_that_a_page_names_exists() -> None:
         "OPILIO_BOT_ALLOW_PRIVATE",
         "OPILIO_BOT_DOMAIN",
         "OPILIO_BENCH_TRACE",  # read by bench/freshness.py
+        "OPILIO_BENCH_PROCESSES",
     }
     wrong = [
         f"{page.relative_to(DOCS)}: {name}"

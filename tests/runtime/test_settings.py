@@ -119,6 +119,14 @@ def test_settings_share_no_default() -> None:
     assert load_settings().crawl_budgets == {}
 
 
+@pytest.mark.parametrize(
+    ("cores", "given", "processes"), [(1, 0, 1), (4, 0, 1), (16, 0, 4), (16, 3, 3), (None, 0, 1)]
+)
+def test_the_api_takes_a_process_for_every_four_cores(monkeypatch, cores, given, processes) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    assert load_settings(api_workers=given).api_processes == processes
+
+
 def test_a_broken_file_is_named() -> None:
     Path("opilio.toml").write_text("port = = 1\n")
     assert "opilio.toml cannot be read" in fault()

@@ -51,7 +51,7 @@ def run(
     names = list(dict.fromkeys(role.value for role in roles))
     if "api" in names and SHARED_PORT not in os.environ:
         require_free_port(wanted.host, wanted.port)
-    if "api" in names and wanted.api_workers > 1 and SHARED_FOLDER not in os.environ:
+    if "api" in names and wanted.api_processes > 1 and SHARED_FOLDER not in os.environ:
         with tempfile.TemporaryDirectory(prefix="opilio-metrics-") as folder:
             share_counters(Path(folder))  # before anything imports the metrics
             _run(wanted, names)

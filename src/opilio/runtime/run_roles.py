@@ -27,7 +27,7 @@ def load_roles(settings: Settings, roles: Sequence[str]) -> None:
     for role in roles:
         import_module(ROLES[role])
     if "api" in roles:
-        import_module(ROLES["api"]).load(settings.api_workers)
+        import_module(ROLES["api"]).load(settings.api_processes)
 
 
 async def run_roles(settings: Settings, roles: Sequence[str]) -> None:

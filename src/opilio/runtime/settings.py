@@ -121,7 +121,11 @@ class Settings:
         "127.0.0.1", "Address that the API listens on; the default is reachable from this machine only."
     )
     port: int = setting(8000, "Port that the API listens on.", least=1, most=65535)
-    api_workers: int = setting(1, "Number of processes that serve the API under `opilio run api`.", least=1)
+    api_workers: int = setting(
+        0,
+        "Number of processes that serve the API; 0 takes one for every four processor cores, at least one.",
+        least=0,
+    )
     max_connections: int = setting(
         16_000, "Open connections that one API process accepts; further ones wait.", least=64
     )
@@ -223,6 +227,11 @@ class Settings:
     def with_values(self, **values: Any) -> "Settings":
         """The same settings but for these."""
         return replace(self, **values)
+
+    @property
+    def api_processes(self) -> int:
+        # Bots and PostgreSQL need cores too; and the fewer processes, the larger the batches that requests are gathered in.
+        return self.api_workers or max(1, (os.cpu_count() or 1) // 4)
 
     @property
     def embedded(self) -> bool:

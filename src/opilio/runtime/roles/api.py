@@ -22,7 +22,7 @@ def load(api_workers: int) -> None:
 
 async def serve(opilio: Opilio, stop: asyncio.Event) -> None:
     settings = opilio.settings
-    if settings.api_workers > 1:
+    if settings.api_processes > 1:
         await _serve_workers(opilio, stop)
         return
     app = import_module(_APP).create_app(opilio)
@@ -57,7 +57,7 @@ async def _serve_workers(opilio: Opilio, stop: asyncio.Event) -> None:
         SHARED_PORT: "1",
     }
     supervisor = Supervisor(grace_seconds=settings.shutdown_grace_seconds + CANCEL_SECONDS)
-    for number in range(1, settings.api_workers + 1):
+    for number in range(1, settings.api_processes + 1):
         supervisor.start(Command(f"api-{number}", argv, env))
     try:
         await stop.wait()

@@ -78,5 +78,4 @@ class Scheduler:
         assert row is not None
         restored, self._repaired_to = row["restored"], row["next"]
         await self._db.execute(QUERIES.drop_orphans)
-        await self._db.execute(QUERIES.hold_disabled)
         return int(restored) + await self._db.execute(QUERIES.restore_gates, now=self._clock.now())

@@ -6,7 +6,7 @@ order by 1 on conflict (pool) do nothing;
 
 -- name: forget_validators
 -- The next visit fetches the page whole: another URL, or rules that read it differently.
-update policy_state s set etag = null, last_modified = null
+update crawl_state s set etag = null, last_modified = null
 where s.policy_id = any(:policy_ids::uuid[]) and (s.etag is not null or s.last_modified is not null);
 
 -- name: set_schedule
@@ -17,27 +17,21 @@ where p.policy_id = any(:policy_ids::uuid[]) and p.deleted_at is null and p.sche
 -- name: follow_schedules
 -- The places of policies among the due ones follow a change of schedule or labels. One that is fixed again is due by
 -- its frequency; what was learnt stays.
-with changed as materialized (
-  select p.policy_id, p.frequency_hours, case when v.last_success_at is not null then p.pool end as pool
-  from policy p join policy_state v on v.policy_id = p.policy_id
-  where p.policy_id = any(:policy_ids::uuid[]) and p.deleted_at is null),
-state as (
-  update policy_state s set next_run_at = least(s.next_run_at, greatest(
-    coalesce(:now::timestamptz, now()),
-    coalesce(s.last_success_at, coalesce(:now::timestamptz, now())) + make_interval(secs => c.frequency_hours * 3600)))
-  from changed c
-  where s.policy_id = c.policy_id and c.pool is null
-    and exists (select 1 from policy_due d where d.policy_id = c.policy_id and d.pool is not null)
-  returning s.policy_id, s.next_run_at)
-update policy_due d set pool = c.pool, due_at = coalesce(s.next_run_at, d.due_at), early_at = null
-from changed c left join state s on s.policy_id = c.policy_id
-where d.policy_id = c.policy_id and d.pool is distinct from c.pool;
+update crawl_state s set
+  due_pool = case when s.last_success_at is not null then p.pool end, early_at = null,
+  next_run_at = case when s.due_pool is null or (s.last_success_at is not null and p.pool is not null) then s.next_run_at
+    else least(s.next_run_at, greatest(
+      coalesce(:now::timestamptz, now()),
+      coalesce(s.last_success_at, coalesce(:now::timestamptz, now())) + make_interval(secs => p.frequency_hours * 3600))) end
+from policy p
+where p.policy_id = any(:policy_ids::uuid[]) and p.deleted_at is null and s.policy_id = p.policy_id and s.place = 'due'
+  and s.due_pool is distinct from case when s.last_success_at is not null then p.pool end;
 
 -- name: take_pools
 -- All pools once one of them is due for a refit, locked, so that one scheduler does it at a time.
 select b.pool, b.budget_per_day, b.price, b.delta, b.created, b.created_before, b.refitted_at, b.prior_shape, b.prior_days,
        coalesce(:now::timestamptz, now()) as at,
-       (select d.due_at from policy_due d where d.pool = b.pool order by d.due_at limit 1) as first_due
+       (select d.next_run_at from crawl_state d where d.place = 'due' and d.due_pool = b.pool order by d.next_run_at limit 1) as first_due
 from crawl_pool b
 where exists (
   select 1 from crawl_pool x
@@ -52,7 +46,7 @@ select h.host_id, h.name as host, h.min_delay_seconds, h.crawl_price,
        coalesce(sum(power(s.price_used, :elasticity::float8) / s.interval_days), 0)::float8 as plan,
        sum(24 / p.frequency_hours)::float8 as base
 from policy p
-join policy_state s on s.policy_id = p.policy_id
+join crawl_state s on s.policy_id = p.policy_id
 join host h on h.host_id = p.host_id
 where p.pool = :pool::text and p.deleted_at is null and s.enabled
 group by h.host_id;
@@ -60,7 +54,7 @@ group by h.host_id;
 -- name: pool_weights
 -- How many pages of a pool have which priority, frequency and bounds: enough for a first price.
 select p.priority, p.hot, p.frequency_hours, p.min_interval_hours, p.max_interval_hours, count(*)::int as pages
-from policy p join policy_state s on s.policy_id = p.policy_id
+from policy p join crawl_state s on s.policy_id = p.policy_id
 where p.pool = :pool::text and p.deleted_at is null and s.enabled
 group by 1, 2, 3, 4, 5;
 
@@ -97,7 +91,7 @@ from (
          greatest(s.rate_shape + coalesce(h.prior_shape, b.prior_shape, :shape::float8), 0.05) as shape,
          greatest(s.rate_days + coalesce(h.prior_days, b.prior_days, p.frequency_hours / 24), 1.0 / 86400) as days
   from policy p
-  join policy_state s on s.policy_id = p.policy_id
+  join crawl_state s on s.policy_id = p.policy_id
   join host h on h.host_id = p.host_id
   join crawl_pool b on b.pool = p.pool
   where p.pool is not null and p.deleted_at is null and s.rate_days is not null) observed
@@ -143,7 +137,7 @@ where h.siblings is not null;
 
 -- name: folder_pages
 -- The visited adaptive pages of folders, with what decides whether one is worth a visit now.
-select f.number, p.policy_id, p.min_interval_hours, s.last_success_at, s.interval_days, s.surprise, s.gap_days, d.due_at,
+select f.number, p.policy_id, p.min_interval_hours, s.last_success_at, s.interval_days, s.surprise, s.gap_days, case when s.place = 'due' then s.next_run_at end as due_at,
        greatest(coalesce(s.rate_shape, 0) + coalesce(h.prior_shape, b.prior_shape, 0.3), 0.05) as shape,
        greatest(coalesce(s.rate_days, 0) + coalesce(h.prior_days, b.prior_days, p.frequency_hours / 24), 1.0 / 86400) as days,
        coalesce(:now::timestamptz, now()) as at
@@ -152,21 +146,19 @@ cross join lateral (
   select x.policy_id, x.host_id, x.pool, x.frequency_hours, x.min_interval_hours from policy x
   where x.host_id = f.host_id and opilio_folder(x.url) = f.folder and x.pool is not null and x.deleted_at is null
   limit :most::int) p
-join policy_state s on s.policy_id = p.policy_id
+join crawl_state s on s.policy_id = p.policy_id
 join host h on h.host_id = p.host_id
 join crawl_pool b on b.pool = p.pool
-left join policy_due d on d.policy_id = p.policy_id
 where s.enabled and s.interval_days is not null and s.last_success_at is not null;
 
 -- name: hurry
 -- Adaptive pages become due now; the budget still decides when their jobs are made.
 with hurried as (
-  update policy_due d set due_at = coalesce(:now::timestamptz, now())
-  where d.policy_id = any(:policy_ids::uuid[]) and d.pool is not null and d.due_at > coalesce(:now::timestamptz, now())
-  returning d.policy_id, d.due_at),
-told as (
-  update policy_state s set next_run_at = h.due_at, brought_forward_at = h.due_at from hurried h where s.policy_id = h.policy_id returning s.policy_id)
-select count(*)::int from told;
+  update crawl_state s set next_run_at = coalesce(:now::timestamptz, now()), brought_forward_at = coalesce(:now::timestamptz, now())
+  where s.policy_id = any(:policy_ids::uuid[]) and s.place = 'due' and s.due_pool is not null
+    and s.next_run_at > coalesce(:now::timestamptz, now())
+  returning s.policy_id)
+select count(*)::int from hurried;
 
 -- name: recent_surprises
 -- How surprises of recent visits went together in the folders of each host, around the host's mean.
@@ -176,7 +168,7 @@ from (
   select p.host_id, sum(s.surprise - m.mean)::float8 as total, sum((s.surprise - m.mean) ^ 2)::float8 as squares,
          count(*)::float8 as visits, max(m.mean) as mean, max(h.sibling_sums) as sums
   from policy p
-  join policy_state s on s.policy_id = p.policy_id
+  join crawl_state s on s.policy_id = p.policy_id
   join host h on h.host_id = p.host_id
   cross join lateral (select coalesce(h.sibling_sums[5] / nullif(h.sibling_sums[4], 0), 0) as mean) m
   where p.pool is not null and p.deleted_at is null and s.surprise is not null

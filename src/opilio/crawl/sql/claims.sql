@@ -3,17 +3,16 @@
 select j.job_id, j.policy_id, j.host_id, j.queue, j.place, j.priority, j.base_priority, j.retry_count, j.max_retries,
        j.locked_by, j.locked_at, j.locked_until, j.lock_ttl_seconds, j.lock_token, j.last_error, j.last_error_code,
        p.url, p.frequency_hours, p.retry_backoff_minutes, p.deleted_at, p.pool,
-       s.failure_count, s.error_rate, s.last_price, s.last_currency, s.last_title, s.last_in_stock, s.last_data,
-       s.last_success_at, s.last_result_id, s.last_html_hash, s.last_modified,
-       p.priority as importance, p.hot, p.min_interval_hours, p.max_interval_hours, s.rate_shape, s.rate_days, s.daily_hours,
+       j.failure_count, j.error_rate, j.last_price, j.last_currency, j.last_title, j.last_in_stock, j.last_data,
+       j.last_success_at, j.last_result_id, j.last_html_hash, j.last_modified,
+       p.priority as importance, p.hot, p.min_interval_hours, p.max_interval_hours, j.rate_shape, j.rate_days, j.daily_hours,
        greatest(b.price, h.crawl_price) as price, coalesce(h.prior_shape, b.prior_shape) as prior_shape,
        coalesce(h.prior_days, b.prior_days) as prior_days, coalesce(h.prior_hours, b.prior_hours) as prior_hours,
        b.longest_days, h.siblings,
        h.name as host, exists (select 1 from gate g where g.host_id = j.host_id) as behind_gate, h.cooling_until, h.strikes,
        (select exists (select 1 from value_alert where enabled)) as any_alerts, coalesce(:now::timestamptz, now()) as at
-from job_active j
+from crawl_state j
 join policy p on p.policy_id = j.policy_id
-join policy_state s on s.policy_id = j.policy_id
 join host h on h.host_id = j.host_id
 left join crawl_pool b on b.pool = p.pool  -- none for a fixed schedule
 where j.job_id = any(:job_ids::uuid[])

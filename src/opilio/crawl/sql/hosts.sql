@@ -10,9 +10,9 @@ returning host_id;
 -- name: park_jobs
 -- Moves waiting jobs of a host behind its gate, a batch at a time; a pull that meets them does the same.
 with batch as materialized (
-  select j.job_id from job_active j where j.host_id = :host_id::int and j.place = 'free' limit :most::int for update skip locked),
+  select j.job_id from crawl_state j where j.host_id = :host_id::int and j.place = 'free' limit :most::int for update skip locked),
 parked as (
-  update job_active j set place = 'gated' from batch where j.job_id = batch.job_id returning j.host_id, j.queue, j.priority),
+  update crawl_state j set place = 'gated' from batch where j.job_id = batch.job_id returning j.host_id, j.queue, j.priority),
 woken as (
   insert into gate as g (host_id, queue, top_priority, open_at)
   select p.host_id, p.queue, max(p.priority), coalesce(:now::timestamptz, now()) from parked p group by p.host_id, p.queue order by 1, 2
@@ -23,11 +23,11 @@ select count(*) from parked;
 -- name: hosts_to_park
 -- Gated hosts that still have jobs in the common queue; under a fleet's limits that is whoever has any.
 (select h.host_id from host h
- where h.gated and exists (select 1 from job_active j where j.host_id = h.host_id and j.place = 'free')
+ where h.gated and exists (select 1 from crawl_state j where j.host_id = h.host_id and j.place = 'free')
  limit 100)
 union
 select j.host_id from (
-  select f.host_id from job_active f where f.place = 'free' and :fleet_gated::boolean limit 1000) j;
+  select f.host_id from crawl_state f where f.place = 'free' and :fleet_gated::boolean limit 1000) j;
 
 -- name: open_gate
 -- New limits: look at the host again at once.

@@ -1,5 +1,5 @@
 -- name: finish_jobs
--- Ends jobs: out of the hot table into the archive, result stored, policy rescheduled, event written: all or nothing.
+-- Ends jobs: the policy is due again, job archived, result stored, event written: all or nothing.
 with input as materialized (
   select * from unnest(
     :job_ids::uuid[], :policy_ids::uuid[], :states::text[], :by::text[], :reasons::text[],
@@ -16,8 +16,8 @@ with input as materialized (
     pool, early_at, etag, last_modified, rate_shape, rate_days, daily_hours, interval_days, price_used, visits, changes_seen,
     surprise, gap_days, siblings)),
 clock as (select coalesce(:now::timestamptz, now()) as at),
-gone as (
-  delete from job_active j using input i where j.job_id = i.job_id returning j.*),
+before as materialized (  -- the jobs as they end; take_jobs has locked them
+  select j.* from crawl_state j join input i on i.policy_id = j.policy_id and i.job_id = j.job_id),
 archived as (
   insert into job_archive (job_id, policy_id, host_id, queue, status, priority, base_priority, retry_count, max_retries,
     run_at, created_at, created_by, locked_by, locked_at, locked_until, lock_ttl_seconds, lock_token, last_error,
@@ -26,7 +26,7 @@ archived as (
     g.run_at, g.created_at, g.created_by, g.locked_by, g.locked_at, g.locked_until, g.lock_ttl_seconds, g.lock_token,
     coalesce(i.error, g.last_error), coalesce(i.error_code, g.last_error_code), clock.at, i.by, i.reason, i.result_id,
     i.digest, i.answer, case i.state when 'done' then i.next_run_at end  -- archived_answer says it again
-  from gone g join input i on i.job_id = g.job_id cross join clock),
+  from before g join input i on i.job_id = g.job_id cross join clock),
 stored as (
   insert into result (result_id, job_id, policy_id, bot_id, price, currency, title, in_stock, parsed_data, html_hash,
     crawl_duration, crawled_at)
@@ -37,8 +37,11 @@ pages as (
   insert into result_html (result_id, crawled_at, body, blob_key)
   select i.result_id, clock.at, i.html_body, i.html_blob from input i cross join clock
   where i.result_id is not null and (i.html_body is not null or i.html_blob is not null)),
-remembered as (
-  update policy_state s set
+ended as (
+  update crawl_state s set
+    place = case when s.enabled then 'due' end, job_id = null, run_at = null, created_at = null,
+    locked_by = null, locked_at = null, locked_until = null, lock_ttl_seconds = null, lock_token = null,
+    last_error = null, last_error_code = null, due_pool = i.pool, early_at = i.early_at,
     next_run_at = i.next_run_at, failure_count = i.failure_count, error_rate = i.error_rate,
     last_success_at = case when i.state = 'done' then clock.at else s.last_success_at end,
     last_failed_at = case when i.state <> 'done' then clock.at else s.last_failed_at end,
@@ -52,15 +55,10 @@ remembered as (
     price_used = coalesce(i.price_used, s.price_used), visits = s.visits + i.visits,
     changes_seen = s.changes_seen + i.changes_seen,
     surprise = coalesce(i.surprise, s.surprise), gap_days = coalesce(i.gap_days, s.gap_days)
-  from input i cross join clock where s.policy_id = i.policy_id
-  returning s.policy_id, s.enabled, i.next_run_at, i.pool, i.early_at),
-rescheduled as (
-  insert into policy_due (policy_id, due_at, pool, early_at)
-  select r.policy_id, r.next_run_at, r.pool, r.early_at from remembered r where r.enabled
-  on conflict (policy_id) do update set due_at = excluded.due_at, pool = excluded.pool, early_at = excluded.early_at),
+  from input i cross join clock where s.policy_id = i.policy_id and s.job_id = i.job_id),
 siblings as (  -- looked at by the scheduler
   insert into sibling_change (host_id, folder)
-  select distinct g.host_id, opilio_folder(i.subject) from input i join gone g on g.job_id = i.job_id where i.siblings),
+  select distinct g.host_id, opilio_folder(i.subject) from input i join before g on g.job_id = i.job_id where i.siblings),
 told as (  -- event_data puts what was split back together
   insert into event (type, subject, data, occurred_at, logged_at, job_id, policy_id, result_id)
   select i.event_type, i.subject, i.event, clock.at, clock.at, split.job_id, split.policy_id, split.result_id
@@ -70,16 +68,16 @@ select pg_notify('opilio_outbox', '');  -- one word a batch: the relay need not 
 
 -- name: return_jobs
 -- Gives locked jobs back to the queue, now or later; open_gates readies them when their time has come.
-update job_active j set
+update crawl_state j set
   place = 'later', priority = i.priority, retry_count = i.retry_count,
   host_id = p.host_id, queue = p.job_queue,  -- the policy may have moved while the job was out
-  run_at = case when s.enabled then i.run_at else 'infinity' end,  -- nobody gets the job of a policy that is off
+  run_at = case when j.enabled then i.run_at else 'infinity' end,  -- nobody gets the job of a policy that is off
   last_error = coalesce(i.error, j.last_error), last_error_code = coalesce(i.error_code, j.last_error_code),
   locked_by = null, locked_at = null, locked_until = null, lock_ttl_seconds = null, lock_token = null
 from unnest(:job_ids::uuid[], :priorities::int[], :retry_counts::int[], :run_ats::timestamptz[], :errors::text[],
             :error_codes::text[]) i(job_id, priority, retry_count, run_at, error, error_code)
-cross join policy_state s cross join policy p
-where j.job_id = i.job_id and s.policy_id = j.policy_id and p.policy_id = j.policy_id;
+cross join policy p
+where j.job_id = i.job_id and p.policy_id = j.policy_id;
 
 -- name: add_steps
 -- Keeps the steps that the job's row is about to forget.

@@ -29,13 +29,11 @@ created as (
   where not exists (select 1 from known k where k.row = i.row)
   on conflict (url) where deleted_at is null do nothing
   returning policy_id, url),
-begun as (
-  insert into policy_state (policy_id, enabled, next_run_at)
-  select c.policy_id, coalesce(i.enabled, true), coalesce(i.next_run_at, :now::timestamptz, now())
-  from created c join input i on i.url = c.url
-  returning policy_id, enabled, next_run_at),
-due as (  -- in no pool: a first visit does not wait for a budget
-  insert into policy_due (policy_id, due_at) select b.policy_id, b.next_run_at from begun b where b.enabled),
+begun as (  -- due in no pool: a first visit does not wait for a budget
+  insert into crawl_state (policy_id, enabled, next_run_at, place)
+  select c.policy_id, coalesce(i.enabled, true), coalesce(i.next_run_at, :now::timestamptz, now()),
+    case when coalesce(i.enabled, true) then 'due' end
+  from created c join input i on i.url = c.url),
 changed as (
   update policy p set
     frequency_hours = coalesce(i.frequency, p.frequency_hours), priority = coalesce(i.priority, p.priority),
@@ -55,26 +53,21 @@ select k.row, k.policy_id, case when :update::boolean then 'updated' else 'exist
 
 -- name: set_schedules
 -- Switches policies on or off and moves their next run, where said. A policy that is switched off keeps its
--- waiting job, which nobody gets until it is switched on again. One that is on gets a place among the due ones
--- whether it has a job or not: a job that ends in this very moment cannot be seen from here, and the scheduler
--- passes over a place whose policy has a job.
-with input as materialized (
-  select * from unnest(:policy_ids::uuid[], :enabled::boolean[], :next_runs::timestamptz[]) i(policy_id, enabled, next_run_at)),
-state as (
-  update policy_state s set enabled = coalesce(i.enabled, s.enabled), next_run_at = coalesce(i.next_run_at, s.next_run_at)
-  from input i where s.policy_id = i.policy_id
-  returning s.policy_id, s.enabled, s.next_run_at, s.last_success_at),
-undue as (
-  delete from policy_due d using state s where d.policy_id = s.policy_id and not s.enabled),
-due as (
-  insert into policy_due (policy_id, due_at, pool)
-  select s.policy_id, s.next_run_at, case when s.last_success_at is not null then p.pool end from state s join policy p on p.policy_id = s.policy_id where s.enabled
-  on conflict (policy_id) do update set due_at = excluded.due_at, pool = excluded.pool, early_at = excluded.early_at)
-update job_active j set
-  place = 'later',
-  run_at = case when s.enabled then least(j.run_at, coalesce(:now::timestamptz, now())) else 'infinity' end
-from state s
-where j.policy_id = s.policy_id and j.place <> 'locked' and s.enabled = (j.run_at = 'infinity');
+-- waiting job, which nobody gets until it is switched on again.
+update crawl_state s set
+  enabled = coalesce(i.enabled, s.enabled), next_run_at = coalesce(i.next_run_at, s.next_run_at),
+  due_pool = case when s.last_success_at is not null then p.pool end, early_at = null,
+  place = case
+    when s.job_id is null then case when coalesce(i.enabled, s.enabled) then 'due' end
+    when s.place <> 'locked' and coalesce(i.enabled, s.enabled) = (s.run_at = 'infinity') then 'later'
+    else s.place end,
+  run_at = case
+    when s.job_id is not null and s.place <> 'locked' and coalesce(i.enabled, s.enabled) = (s.run_at = 'infinity')
+      then case when coalesce(i.enabled, s.enabled) then least(s.run_at, coalesce(:now::timestamptz, now())) else 'infinity' end
+    else s.run_at end
+from unnest(:policy_ids::uuid[], :enabled::boolean[], :next_runs::timestamptz[]) i(policy_id, enabled, next_run_at)
+join policy p on p.policy_id = i.policy_id
+where s.policy_id = i.policy_id;
 
 -- name: change_policy
 -- Rewrites the fields of one policy.
@@ -93,15 +86,15 @@ where p.policy_id = :policy_id::uuid and p.deleted_at is null;
 
 -- name: move_jobs
 -- The waiting jobs of changed policies follow them to their new host or queue; open_gates readies them there.
-update job_active j set host_id = p.host_id, queue = p.job_queue, place = 'later'
+update crawl_state j set host_id = p.host_id, queue = p.job_queue, place = 'later'
 from policy p
-where p.policy_id = any(:policy_ids::uuid[]) and j.policy_id = p.policy_id and j.place <> 'locked'
+where p.policy_id = any(:policy_ids::uuid[]) and j.policy_id = p.policy_id and j.place in ('free', 'gated', 'later')
   and (j.host_id, j.queue) is distinct from (p.host_id, p.job_queue);
 
 -- name: take_policy
 -- One policy as the user set it, locked for a change.
 select p.*, h.name as host, s.enabled, s.next_run_at from policy p
-join host h on h.host_id = p.host_id join policy_state s on s.policy_id = p.policy_id
+join host h on h.host_id = p.host_id join crawl_state s on s.policy_id = p.policy_id
 where p.policy_id = :policy_id::uuid and p.deleted_at is null
 for update of p;
 
@@ -110,7 +103,8 @@ for update of p;
 with gone as (
   update policy p set deleted_at = coalesce(:now::timestamptz, now())
   where p.policy_id = any(:policy_ids::uuid[]) and p.deleted_at is null returning p.policy_id),
-off as (update policy_state s set enabled = false from gone g where s.policy_id = g.policy_id),
-undue as (delete from policy_due d using gone g where d.policy_id = g.policy_id),
-jobs as (delete from job_active j using gone g where j.policy_id = g.policy_id and j.place <> 'locked')
+off as (
+  update crawl_state s set enabled = false, place = case when s.place = 'locked' then s.place end,
+    job_id = case when s.place = 'locked' then s.job_id end
+  from gone g where s.policy_id = g.policy_id)
 select policy_id from gone;

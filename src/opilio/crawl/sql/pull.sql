@@ -2,12 +2,12 @@
 -- Readies jobs whose time has come, and tells whether any gate is open.
 with clock as (select coalesce(:now::timestamptz, now()) as at),
 ripe as materialized (
-  select j.job_id from job_active j
+  select j.job_id from crawl_state j
   where j.place = 'later' and j.run_at <= (select at from clock)
   order by j.run_at limit 1000
   for update skip locked),
 ready as (
-  update job_active j set place = case when h.gated or :fleet_gated::boolean then 'gated' else 'free' end
+  update crawl_state j set place = case when h.gated or :fleet_gated::boolean then 'gated' else 'free' end
   from ripe cross join host h
   where j.job_id = ripe.job_id and h.host_id = j.host_id
   returning j.host_id, j.queue, j.priority, j.place),
@@ -43,7 +43,7 @@ limit :most::int;
 -- name: count_locks
 -- How many jobs each bot has locked, counted up to the cap.
 select b.bot_id, (select count(*) from (
-  select 1 from job_active j where j.locked_by = b.bot_id and j.place = 'locked' limit :cap::int) held)::int as held
+  select 1 from crawl_state j where j.locked_by = b.bot_id and j.place = 'locked' limit :cap::int) held)::int as held
 from unnest(:bots::text[]) b(bot_id);
 
 -- name: take_bot
@@ -55,7 +55,7 @@ select pg_advisory_xact_lock(hashtext('opilio.bot'), hashtext(:bot_id::text));
 select h.host_id, h.gated or :fleet_gated::boolean as gated from host h
 where (h.name = :domain::text
        or (h.name_reversed ~>=~ reverse('.' || :domain::text) and h.name_reversed ~<~ reverse('/' || :domain::text)))
-  and exists (select 1 from job_active j where j.host_id = h.host_id and j.queue = any(:queues::text[]) and j.place in ('free', 'gated'))
+  and exists (select 1 from crawl_state j where j.host_id = h.host_id and j.queue = any(:queues::text[]) and j.place in ('free', 'gated'))
 limit 1000;
 
 -- name: take_hosts
@@ -69,7 +69,7 @@ for no key update skip locked;
 -- Jobs locked at this moment, per host; exact, because the hosts are ours since they were taken. The versions of
 -- the gates tell close_gates whether anything happened after this look.
 select h.host_id, coalesce(:now::timestamptz, now()) as at,
-  (select count(*) from job_active j
+  (select count(*) from crawl_state j
    where j.queue = any('{http,js,special}') and j.host_id = h.host_id and j.place = 'locked')::int as held,
   array(select g.queue from gate g where g.host_id = h.host_id order by g.queue) as gate_queues,
   array(select g.version from gate g where g.host_id = h.host_id order by g.queue) as gate_versions
@@ -85,7 +85,7 @@ free as materialized (
   select j.job_id, j.host_id, j.queue, j.priority, h.gated or :fleet_gated::boolean as gated
   from unnest(:free_queues::text[]) q(queue)
   cross join lateral (
-    select a.job_id, a.host_id, a.queue, a.priority from job_active a
+    select a.job_id, a.host_id, a.queue, a.priority from crawl_state a
     where a.place = 'free' and a.queue = q.queue
     order by a.priority desc, a.job_id
     limit cardinality(:bots::text[])
@@ -98,7 +98,7 @@ gated as materialized (
     from unnest(:host_ids::int[], :allowed::int[]) a(host_id, most)
     cross join unnest(:queues::text[]) q(queue)
     cross join lateral (
-      select w.job_id, w.priority from job_active w
+      select w.job_id, w.priority from crawl_state w
       where w.host_id = a.host_id and w.queue = q.queue and w.place in ('free', 'gated')
       order by w.priority desc, w.job_id
       limit a.most
@@ -112,7 +112,7 @@ chosen as materialized (
   order by c.priority desc, c.job_id
   limit cardinality(:bots::text[])),
 parked as (  -- the host got limits after these jobs were made: from now on they wait behind its gate
-  update job_active j set place = 'gated' from free f
+  update crawl_state j set place = 'gated' from free f
   where f.gated and j.job_id = f.job_id and not exists (select 1 from chosen c where c.job_id = f.job_id)
   returning j.host_id, j.queue, j.priority),
 woken as (
@@ -122,15 +122,15 @@ woken as (
   on conflict (host_id, queue) do update
     set top_priority = greatest(g.top_priority, excluded.top_priority), version = g.version + 1),
 locked as (
-  update job_active j set
+  update crawl_state j set
     place = :locked::text, locked_by = w.bot_id, locked_at = clock.at,
     locked_until = clock.at + make_interval(secs => p.timeout_minutes * 60),
     lock_ttl_seconds = p.timeout_minutes * 60, lock_token = gen_random_uuid()
-  from chosen c join wanted w on w.ord = c.ord cross join clock cross join policy p cross join policy_state s
-  where j.job_id = c.job_id and p.policy_id = j.policy_id and s.policy_id = j.policy_id
+  from chosen c join wanted w on w.ord = c.ord cross join clock cross join policy p
+  where j.job_id = c.job_id and p.policy_id = j.policy_id
   returning c.ord, j.job_id, j.host_id, j.priority, j.queue, j.max_retries, j.retry_count, j.lock_ttl_seconds,
             j.locked_until, j.lock_token, p.url, p.crawl_config::text as crawl_config, p.rule_set::text as rule_set,
-            s.etag, s.last_modified)
+            j.etag, j.last_modified)
 select l.*, (select array_agg(distinct p.host_id) from parked p) as parked from locked l
 union all
 select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, array_agg(distinct p.host_id) from parked p
@@ -156,7 +156,7 @@ behind as materialized (
   select s.host_id, s.queue, s.version, v.open_at, v.ready_at, best.priority
   from ordered s join visited v on v.host_id = s.host_id
   left join lateral (
-    select j.priority from job_active j
+    select j.priority from crawl_state j
     where j.host_id = s.host_id and j.queue = s.queue and j.place in ('free', 'gated')
     order by j.priority desc limit 1) best on true),
 gone as (
@@ -171,7 +171,7 @@ where g.host_id = b.host_id and g.queue = b.queue and (b.priority is not null or
 -- name: held_elsewhere
 -- For `skipped`: locked jobs that match, by holder, and jobs behind closed gates; counted up to a bound.
 select held.locked_by as bot_id, count(*)::int as jobs from (
-  select j.locked_by from job_active j
+  select j.locked_by from crawl_state j
   where j.place = 'locked' and j.queue = any(:queues::text[])
     and (:host_ids::int[] is null or j.host_id = any(:host_ids::int[]))
   limit :most::int) held
@@ -179,7 +179,7 @@ group by 1
 union all
 select null, count(*)::int from (
   select 1 from gate g
-  join job_active j on j.host_id = g.host_id and j.queue = g.queue and j.place = 'gated'
+  join crawl_state j on j.host_id = g.host_id and j.queue = g.queue and j.place = 'gated'
   where g.queue = any(:queues::text[]) and g.open_at > coalesce(:now::timestamptz, now())
     and (:host_ids::int[] is null or g.host_id = any(:host_ids::int[]))
   limit 100) waiting
@@ -189,7 +189,7 @@ having count(*) > 0;
 -- The same for one bot whose own locks crowded out the others; a look at so many locks must do.
 select count(*)::int from (
   select 1 from (
-    select j.locked_by from job_active j
+    select j.locked_by from crawl_state j
     where j.place = 'locked' and j.queue = any(:queues::text[])
       and (:host_ids::int[] is null or j.host_id = any(:host_ids::int[]))
     limit 2000) held
@@ -206,13 +206,13 @@ limit 1000;
 -- name: next_chance
 -- When an empty-handed bot should ask again: the next retry, gate or due policy.
 select extract(epoch from least(
-  (select min(j.run_at) from job_active j where j.place = 'later' and j.run_at < 'infinity'),
+  (select min(j.run_at) from crawl_state j where j.place = 'later' and j.run_at < 'infinity'),
   (select min(g.open_at) from generate_series(case when exists (select 1 from gate) then 100 else -1 end, 0, -1) p(priority)
    cross join unnest(:queues::text[]) q(queue)
    cross join lateral (
      select g.open_at from gate g where g.queue = q.queue and g.top_priority = p.priority order by g.open_at limit 1) g),
-  (select min(d.due_at) from policy_due d where d.pool is null),
-  (select min(greatest(d.due_at, b.tokens_at + make_interval(secs => 86400 / b.budget_per_day)))  -- when its budget has one
+  (select min(d.next_run_at) from crawl_state d where d.place = 'due' and d.due_pool is null),
+  (select min(greatest(d.next_run_at, b.tokens_at + make_interval(secs => 86400 / b.budget_per_day)))  -- when its budget has one
    from crawl_pool b cross join lateral (
-     select x.due_at from policy_due x where x.pool = b.pool order by x.due_at limit 1) d
+     select x.next_run_at from crawl_state x where x.place = 'due' and x.due_pool = b.pool order by x.next_run_at limit 1) d
    where b.budget_per_day > 0)) - coalesce(:now::timestamptz, now()))::float8;

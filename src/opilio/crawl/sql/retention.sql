@@ -13,7 +13,7 @@ delete from host_cooling where until < :before::timestamptz;
 -- name: drop_policies
 -- Deleted policies that nothing refers to any more.
 delete from policy p where p.deleted_at < :before::timestamptz
-  and not exists (select 1 from job_active j where j.policy_id = p.policy_id)
+  and not exists (select 1 from crawl_state s where s.policy_id = p.policy_id and s.job_id is not null)
   and not exists (select 1 from job_archive a where a.policy_id = p.policy_id)
   and not exists (select 1 from result r where r.policy_id = p.policy_id);
 

@@ -22,7 +22,7 @@ import msgspec
 import psutil
 
 from bench.api import api, logins
-from bench.databases import DUE, STATES, create_database, fill, opilio_on, run, server
+from bench.databases import create_database, fill, opilio_on, run, server
 from bench.report import Table
 from bench.size import scaled
 
@@ -193,10 +193,8 @@ async def main() -> Table:
         async with server() as server_url:
             url = await create_database(server_url, "cost")
             async with opilio_on(url) as opilio:
-                await fill(url, PAGES, hosts=100)
+                await fill(url, PAGES, hosts=100, due=True)
                 bots = await logins(opilio.database, BOTS)
-            await run(url, STATES)
-            await run(url, DUE)
             await run(url, "checkpoint")
             async with api(url, folder) as port:
                 meter = Meter(url)
@@ -204,8 +202,7 @@ async def main() -> Table:
                 fleet = Fleet(port, bots)
                 for crawl in CRAWLS:
                     costs[crawl] = await one_crawl(meter, fleet, url, folder, crawl)
-                    await run(url, "update policy_state set next_run_at = now() - interval '1 minute'")
-                    await run(url, "update policy_due set due_at = now() - interval '1 minute'")
+                    await run(url, "update crawl_state set next_run_at = now() - interval '1 minute'")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return report(costs)

@@ -41,19 +41,17 @@ insert into policy (url, host_id, frequency_hours, priority, max_retries, retry_
   select 'https://shop' || h.host_id || '.example/p/' || i, h.host_id, 24, i % 101, 3, 5, 10,
     case when i % 20 = 0 then 'js' else 'http' end, jsonb_build_object('team', 't' || i % 7)
   from generate_series(1, {POLICIES}) i join host h on h.host_id = 1 + i % {HOSTS};
-insert into policy_state (policy_id, enabled, next_run_at, last_success_at, failure_count, error_rate, last_price, last_currency, last_title)
-  select policy_id, random() > 0.02, now() + (random() * 24 - 1) * interval '1 hour', now() - interval '1 hour',
-    case when random() < 0.03 then 2 else 0 end, random() * 0.1, 10 + random() * 90, 'EUR', 'Thing ' || priority from policy;
-create temp table numbered as select policy_id, host_id, job_queue, row_number() over () as n from policy;
+create temp table numbered as select policy_id, host_id, job_queue, priority, row_number() over () as n, random() > 0.02 as enabled from policy;
 create index on numbered (n);
-insert into job_active (policy_id, host_id, queue, place, priority, base_priority, max_retries, run_at, created_by, locked_by, locked_at,
-    locked_until, lock_ttl_seconds, lock_token)
-  select policy_id, host_id, job_queue, case when l then 'locked' else 'free' end, 50, 50, 3, now(), 'scheduler',
+insert into crawl_state (policy_id, enabled, host_id, queue, priority, base_priority, retry_count, max_retries, created_by, run_at, created_at,
+    job_id, place, locked_by, locked_at, locked_until, lock_ttl_seconds, lock_token,
+    next_run_at, last_success_at, failure_count, error_rate, last_price, last_currency, last_title)
+  select policy_id, enabled, host_id, job_queue, 50, 50, 0, 3, 'scheduler', now(), now(),
+    case when j then opilio_uuid7() end, case when l then 'locked' when j then 'free' when enabled then 'due' end,
     case when l then 'bot-' || n % {BOTS} end, case when l then now() end, case when l then now() + interval '10 minutes' end,
-    case when l then 600 end, case when l then gen_random_uuid() end
-  from (select *, n % 50 = 0 as l from numbered where n <= {WAITING}) x;
-insert into policy_due (policy_id, due_at) select s.policy_id, s.next_run_at from policy_state s
-  where s.enabled and not exists (select 1 from job_active j where j.policy_id = s.policy_id);
+    case when l then 600 end, case when l then gen_random_uuid() end, now() + (random() * 24 - 1) * interval '1 hour', now() - interval '1 hour',
+    case when random() < 0.03 then 2 else 0 end, random() * 0.1, 10 + random() * 90, 'EUR', 'Thing ' || priority
+  from (select *, n <= {WAITING} as j, n <= {WAITING} and n % 50 = 0 as l from numbered) x;
 insert into job_archive (job_id, policy_id, host_id, queue, status, priority, base_priority, retry_count, max_retries, run_at, created_at,
     created_by, locked_by, locked_at, locked_until, lock_ttl_seconds, lock_token, last_error_code, finished_at, finished_by, reason, result_id)
   select opilio_uuid7(), p.policy_id, p.host_id, p.job_queue,

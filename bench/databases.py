@@ -65,15 +65,18 @@ POLICIES = """
 insert into policy (url, host_id, frequency_hours, priority, max_retries, retry_backoff_minutes, timeout_minutes, job_queue, schedule)
 select 'https://shop' || h.host_id || '.example/product/' || n, h.host_id, 24, n % 101, 3, 5, 10, 'http', $3::text
 from generate_series(1, $1::int) n join host h on h.host_id = 1 + n % $2::int"""
-STATES = "insert into policy_state (policy_id, enabled, next_run_at) select policy_id, true, now() - interval '1 hour' from policy"
-VISITED = "update policy_state set last_success_at = now() - interval '1 day'"
+VISITED = "update crawl_state set last_success_at = now() - interval '1 day'"
 POOL = """
 insert into crawl_pool (pool, budget_per_day, price, pages, tokens_at, refitted_at)
 select '', count(*), 0.2, count(*), now(), now() from policy where pool is not null"""
-DUE = "insert into policy_due (policy_id, due_at) select policy_id, next_run_at from policy_state"
+DUE = """
+insert into crawl_state (policy_id, enabled, next_run_at, place)
+select policy_id, true, now() - interval '1 hour', 'due' from policy"""
 JOBS = """
-insert into job_active (policy_id, host_id, queue, place, priority, base_priority, max_retries, run_at, created_by)
-select p.policy_id, p.host_id, p.job_queue, 'free', p.priority, p.priority, p.max_retries, now(), 'scheduler' from policy p"""
+insert into crawl_state (policy_id, enabled, next_run_at, job_id, host_id, queue, place, priority, base_priority, retry_count, max_retries,
+  run_at, created_at, created_by)
+select p.policy_id, true, now() - interval '1 hour', opilio_uuid7(), p.host_id, p.job_queue, 'free', p.priority, p.priority, 0, p.max_retries,
+  now(), now(), 'scheduler' from policy p"""
 
 
 @asynccontextmanager
@@ -104,15 +107,14 @@ async def fill(
     connection = await asyncpg.connect(url, command_timeout=600)
     try:
         await connection.execute("set synchronous_commit = off")
-        async with without_indexes(connection, "policy", "job_active"):
+        async with without_indexes(connection, "policy", "crawl_state"):
             await connection.execute(HOSTS, hosts)
             await connection.execute(POLICIES, policies, hosts, schedule)
             if jobs:
                 await connection.execute(JOBS)
             if due:
-                await connection.execute(STATES)
                 await connection.execute(DUE)
-        for table in ("host", "policy", "policy_state", "policy_due", "job_active"):
+        for table in ("host", "policy", "crawl_state"):
             await connection.execute(f"vacuum analyze {table}")
         await connection.execute("checkpoint")
     finally:

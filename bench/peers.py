@@ -23,7 +23,7 @@ import asyncpg
 from tests.components.servers import RabbitMQ
 
 from bench.api import api, free_port, load, logins
-from bench.databases import STATES, create_database, fill, opilio_on, run, server
+from bench.databases import create_database, fill, opilio_on, server
 from bench.report import Table, median, progress
 from bench.size import scaled
 
@@ -86,7 +86,6 @@ async def _opilio(server_url: str, *, batch: int, bots: int) -> float:
     url = await create_database(server_url, "peer_opilio")
     async with opilio_on(url) as wired:
         await fill(url, WAITING, jobs=True)
-        await run(url, STATES)
         who = await logins(wired.database, bots)
     with tempfile.TemporaryDirectory() as folder:
         async with api(url, Path(folder)) as port:

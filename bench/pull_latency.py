@@ -6,7 +6,7 @@ single host that may not be visited has got half a million of those, at the best
 
 import time
 
-from bench.databases import STATES, create_database, fill, opilio_on, run, server
+from bench.databases import create_database, fill, opilio_on, run, server
 from bench.report import Table, percentile
 from bench.size import scaled
 from opilio.crawl.pull import Pull
@@ -18,8 +18,8 @@ SMALL, LARGE, BLOCKED = scaled(10_000, 1_000), scaled(2_000_000, 2_000), scaled(
 # A host that asked to be left alone for an hour, with half a million jobs that everybody would want first.
 BLOCK = f"""
 update host set gated = true, cooling_until = now() + interval '1 hour' where name = 'shop1.example';
-update job_active j set host_id = h.host_id, place = 'gated', priority = 100
-from host h, (select w.job_id from job_active w where w.place = 'free' order by w.job_id limit {BLOCKED}) chosen
+update crawl_state j set host_id = h.host_id, place = 'gated', priority = 100
+from host h, (select w.job_id from crawl_state w where w.place = 'free' order by w.job_id limit {BLOCKED}) chosen
 where h.gated and j.job_id = chosen.job_id;
 insert into gate (host_id, queue, top_priority, open_at) select host_id, 'http', 100, cooling_until from host where gated;
 """
@@ -54,11 +54,9 @@ async def main() -> Table:
         async with opilio_on(urls[0], **most) as small, opilio_on(urls[1], **most) as large:
             for url, jobs in zip(urls, (SMALL, LARGE), strict=True):
                 await fill(url, jobs, jobs=True)
-                await run(url, STATES)
-                await run(url, "vacuum analyze policy_state")
             report(table, f"{LARGE:,} pending", await in_turn(small, large))
             await run(urls[1], BLOCK)
-            await run(urls[1], "vacuum analyze job_active")
+            await run(urls[1], "vacuum analyze crawl_state")
             report(table, f"{LARGE:,}, {BLOCKED:,} of them blocked", await in_turn(small, large))
     return table
 

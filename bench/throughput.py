@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench import raw
 from bench.api import api, load, logins
-from bench.databases import POOL, STATES, VISITED, create_database, fill, opilio_on, run, server
+from bench.databases import POOL, VISITED, create_database, fill, opilio_on, run, server
 from bench.report import Table, median
 from bench.size import scaled
 
@@ -52,7 +52,7 @@ async def filled(server_url: str, schedule: str) -> tuple[str, list[str]]:
     url = await create_database(server_url, schedule)
     async with opilio_on(url) as opilio:
         await fill(url, JOBS, jobs=True, schedule=schedule)
-        for statement in (STATES, VISITED, POOL, "vacuum analyze policy_state"):
+        for statement in (VISITED, POOL, "vacuum analyze crawl_state"):
             await run(url, statement)
         return url, await logins(opilio.database, 64)
 

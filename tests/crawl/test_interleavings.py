@@ -87,7 +87,7 @@ class Machine(RuleBasedStateMachine):
 
     async def _begin(self) -> None:
         await self.farm.rows(
-            "truncate host, policy, policy_state, policy_due, job_active, gate, job_archive, job_step, result, result_html, "
+            "truncate host, policy, crawl_state, gate, job_archive, job_step, result, result_html, "
             "changed_value, first_values, late_result, event cascade"
         )
         self.farm.clock.at = datetime.now(UTC).replace(microsecond=0)

@@ -87,10 +87,10 @@ async def test_the_database_knows_the_same_ends(database: Database) -> None:
 async def test_the_page_knows_the_places_of_the_database(database: Database) -> None:
     async with database.session() as session:
         guard = await session.connection.fetchval(
-            "select pg_get_constraintdef(oid) from pg_constraint where conname = 'job_active_place_check'"
+            "select pg_get_constraintdef(oid) from pg_constraint where conname = 'crawl_state_place_check'"
         )
     told = set(re.findall(r"^\| `(\w+)` \|", PAGE.read_text(), re.MULTILINE))
-    assert set(re.findall(r"'(\w+)'", guard)) == told | {"locked"}
+    assert set(re.findall(r"'(\w+)'", guard)) == told | {"locked", "due"}
 
 
 # ── every action goes through the table ──────────────────────────────────────────────────────────

@@ -22,8 +22,10 @@ with h as (insert into host (name, gated, cooling_until) select 'h' || n || '.ex
 p as (insert into policy (url, host_id, frequency_hours, priority, max_retries, retry_backoff_minutes, timeout_minutes, job_queue)
       select 'https://h' || n || '.example/', h.host_id, 24, n % 101, 3, 5, 10, 'http'
       from generate_series(1, $1::int) n join h on h.host_id = 1 + n % 50 returning policy_id, host_id, priority)
-insert into job_active (policy_id, host_id, queue, place, priority, base_priority, max_retries, run_at, created_by)
-select p.policy_id, p.host_id, 'http', case when h.gated then 'gated' else 'free' end, p.priority, p.priority, 3, now(), 'scheduler'
+insert into crawl_state (policy_id, enabled, next_run_at, job_id, host_id, queue, place, priority, base_priority, retry_count, max_retries,
+  run_at, created_at, created_by)
+select p.policy_id, true, now(), opilio_uuid7(), p.host_id, 'http', case when h.gated then 'gated' else 'free' end, p.priority, p.priority, 0, 3,
+  now(), now(), 'scheduler'
 from p join h on h.host_id = p.host_id"""
 GATE = "insert into gate select host_id, 'http', 100, 'infinity' from host where gated"
 SIZES = [0, 1_000, 200_000]
@@ -59,7 +61,7 @@ async def pages(farm: Farm, name: str, **params: Any) -> int:
 async def crowd(farm: Farm, size: int) -> None:
     """So many waiting jobs, a fiftieth of them behind a closed gate, in tables that were last analysed when empty."""
     async with farm.database.session() as session:
-        for table in ("job_active", "gate", "host", "policy"):
+        for table in ("crawl_state", "gate", "host", "policy"):
             await session.connection.execute(f"alter table {table} set (autovacuum_enabled = off)")
             await session.connection.execute(f"analyze {table}")
         await session.connection.execute(FILL, size, timeout=600)  # not a question of speed
@@ -109,8 +111,8 @@ async def test_without_gates_the_lookup_is_cheap(farm: Farm) -> None:
 async def test_statistics_from_a_full_queue_on_an_empty_one(farm: Farm, limits: Limits) -> None:
     await farm.rows(FILL, 20_000)
     async with farm.database.session() as session:
-        await session.connection.execute("analyze job_active")
-        await session.connection.execute("truncate job_active, gate")
+        await session.connection.execute("analyze crawl_state")
+        await session.connection.execute("truncate crawl_state, gate")
     await farm.policies(3, host="new.example")
     await farm.opilio.hosts.set_limits("new.example", limits)
     await farm.due()
@@ -119,8 +121,8 @@ async def test_statistics_from_a_full_queue_on_an_empty_one(farm: Farm, limits: 
 
 async def test_every_index_that_a_job_pays_for_is_listed_with_its_reader(farm: Farm) -> None:
     rows = await farm.rows(
-        "select indexname from pg_indexes where tablename in ('job_active', 'job_archive', 'result', 'event')"
+        "select indexname from pg_indexes where tablename in ('crawl_state', 'job_archive', 'result', 'event')"
     )
     listed = set(re.findall(r"^\| `(\w+)` \|", STORE.read_text(encoding="utf-8"), re.MULTILINE))
-    tables = {"policy", "policy_state", "policy_due", "job_active"}  # the first table of the page
+    tables = {"policy", "crawl_state"}  # the first table of the page
     assert listed - tables == {row["indexname"] for row in rows}

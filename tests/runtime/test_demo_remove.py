@@ -89,6 +89,6 @@ async def test_the_database_is_as_it_was_before(opilio, database, database_url, 
     assert "200 policies of the demo were deleted" in said
     after = await contents(database)
     left = {name: count - before[name] for name, count in after.items() if count != before[name]}
-    assert left == {"host": 1, "policy": 1, "policy_due": 1, "policy_state": 1}  # the person's own policy
+    assert left == {"host": 1, "policy": 1, "crawl_state": 1}  # the person's own policy
     assert list(tmp_path.glob("blobs/**/*.zst")) == []
     assert not (tmp_path / "demo.json").exists()

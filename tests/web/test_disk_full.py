@@ -15,7 +15,7 @@ from tests.web.running import Server
 
 # What PostgreSQL says on a full disk, a broken disk, and a standby that a failover left behind.
 STATES = {"disk full": "53100", "input or output error": "58030", "read only": "25006"}
-TABLES = ("policy", "job_active", "bot_token")
+TABLES = ("policy", "crawl_state", "bot_token")
 
 
 @pytest.fixture

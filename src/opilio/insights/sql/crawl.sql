@@ -173,7 +173,7 @@ where p.policy_id = :policy_id::uuid;
 -- name: count_active
 -- Waiting and running jobs, counted up to a bound.
 select count(*) filter (where place = 'locked')::int as locked, count(*) filter (where place <> 'locked')::int as pending
-from (select place from job_active limit :most::int) j;
+from (select place from job_active order by job_id limit :most::int) j;
 
 -- name: estimate_ended
 -- Ended jobs by state; the planner's own sample for large tables, an exact count for small ones.
@@ -193,7 +193,7 @@ select avg(least(r.crawl_duration, 86400))::float8 from result r where r.crawled
 select
   (select count(*) from policy_state s where s.enabled)::int as enabled,
   (select count(*) from policy p where p.deleted_at is null)::int as policies,
-  (select count(*) from (select 1 from policy_due d where d.pool is null and d.due_at <= now() limit 100000) x)::int as due,
+  (select count(*) from (select 1 from policy_due d where d.pool is null and d.due_at <= now() order by d.due_at limit 100000) x)::int as due,
   coalesce(extract(epoch from now() - (select min(d.due_at) from policy_due d where d.pool is null and d.due_at <= now())), 0)::float8 as oldest_due,
   coalesce(extract(epoch from now() - (select min(j.created_at) from (
     select x.created_at from job_active x where x.place in ('free', 'gated') order by x.job_id limit 1) j)), 0)::float8 as oldest_pending,

@@ -1,12 +1,13 @@
 -- name: system_status
--- What every page shows live: one statement for all viewers. Counting stops at a bound.
+-- What every page shows live: one statement for all viewers. Counting stops at a bound, and goes by the order of an index: the
+-- planner may not know how few policies have a job, and would look for them in the whole table.
 select now() as at,
-  (select count(*) from (select 1 from job_active limit :most::int) x)::int as active,
-  (select greatest(c.reltuples, 0)::bigint from pg_class c where c.oid = 'job_active'::regclass) as active_estimate,
-  (select count(*) from (select 1 from job_active where place = 'locked' limit :most::int) x)::int as locked,
+  (select count(*) from (select 1 from job_active order by job_id limit :most::int) x)::int as active,
+  (select greatest(c.reltuples, 0)::bigint from pg_class c where c.oid = 'crawl_state_job'::regclass) as active_estimate,
+  (select count(*) from (select 1 from job_active where place = 'locked' order by locked_until limit :most::int) x)::int as locked,
   (select count(*) from (select 1 from job_active where place = 'locked' and locked_until < now() - interval '30 seconds'
-     limit 1000) x)::int as overrun,
-  (select count(*) from (select 1 from policy_due d where d.pool is null and d.due_at <= now() limit :most::int) x)::int as due,
+     order by locked_until limit 1000) x)::int as overrun,
+  (select count(*) from (select 1 from policy_due d where d.pool is null and d.due_at <= now() order by d.due_at limit :most::int) x)::int as due,
   coalesce(extract(epoch from now() - (select min(d.due_at) from policy_due d where d.pool is null and d.due_at <= now())), 0)::float8 as oldest_due,
   coalesce(extract(epoch from now() - (select x.created_at from job_active x where x.place in ('free', 'gated')
      order by x.job_id limit 1)), 0)::float8 as oldest_waiting,

@@ -20,10 +20,6 @@ delete from job_step where job_id in (
   select job_id from job_archive where policy_id = any(:policy_ids::uuid[])
   union all select job_id from job_active where policy_id = any(:policy_ids::uuid[]));
 
--- name: delete_active_jobs
--- Jobs that wait or run.
-delete from job_active where policy_id = any(:policy_ids::uuid[]);
-
 -- name: delete_archived_jobs
 -- Finished jobs.
 delete from job_archive where policy_id = any(:policy_ids::uuid[]);
@@ -50,12 +46,8 @@ delete from value_alert_state where policy_id = any(:policy_ids::uuid[]);
 -- Alerts that were set on one of its policies alone.
 delete from value_alert where policy_id = any(:policy_ids::uuid[]);
 
--- name: delete_due
--- When its policies are due.
-delete from policy_due where policy_id = any(:policy_ids::uuid[]);
-
 -- name: delete_policies
--- The policies, with their state.
+-- The policies, with their state and the jobs that wait or run.
 delete from policy where policy_id = any(:policy_ids::uuid[]);
 
 -- name: delete_gates

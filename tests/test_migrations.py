@@ -184,3 +184,51 @@ async def test_an_upgrade_never_makes_others_queue_behind_it_for_long(database_u
     assert (await upgrade).up_to_date
     assert slowest < 6
     await asyncio.gather(reader.close(), other.close())
+
+
+ONE_ROW = Path(migrate.__file__).parents[2] / "migrations/versions/v0024_one_hot_row.up.sql"
+PARTS = {
+    "policy_state": "select policy_id, enabled, next_run_at, failure_count, last_title from policy_state order by 1",
+    "job_active": "select policy_id, job_id, place, run_at, locked_by, lock_token from job_active order by 1",
+    "policy_due": """
+      select d.policy_id, d.due_at, d.pool from policy_due d
+      where not exists (select 1 from job_active j where j.policy_id = d.policy_id) order by 1""",
+}
+# What processes of the version before do to the three tables, to rows that were copied and to rows that were not.
+MEANWHILE = """
+insert into policy (url, host_id, frequency_hours, priority, max_retries, retry_backoff_minutes, timeout_minutes, job_queue)
+  values ('https://a.example/new', 1, 24, 50, 3, 5, 10, 'http');
+insert into policy_state (policy_id, enabled, next_run_at) select policy_id, true, now() from policy where url like '%/new';
+insert into policy_due (policy_id, due_at) select policy_id, now() from policy where url like '%/new';
+update policy_state s set failure_count = 3, last_title = 'Lamp' from policy p where p.policy_id = s.policy_id and p.url ~ '[13]$';
+with taken as (delete from policy_due d using policy p where p.policy_id = d.policy_id and p.url ~ '[57]$' returning d.policy_id)
+insert into job_active (policy_id, host_id, queue, place, priority, base_priority, max_retries, run_at, created_by)
+  select policy_id, 1, 'http', 'free', 50, 50, 3, now(), 'scheduler' from taken on conflict do nothing;
+update job_active j set place = 'locked', locked_by = 'bot', locked_until = now(), lock_token = gen_random_uuid()
+  from policy p where p.policy_id = j.policy_id and p.url ~ '[2579]$';
+with gone as (delete from job_active j using policy p where p.policy_id = j.policy_id and p.url ~ '[29]$' returning j.policy_id),
+told as (update policy_state s set next_run_at = '2030-01-01' from gone g where s.policy_id = g.policy_id returning s.policy_id, s.next_run_at)
+insert into policy_due (policy_id, due_at) select policy_id, next_run_at from told on conflict (policy_id) do update set due_at = excluded.due_at;
+with off as (update policy_state s set enabled = false from policy p where p.policy_id = s.policy_id and p.url ~ '[68]$' returning s.policy_id)
+delete from policy_due d using off where d.policy_id = off.policy_id;
+delete from policy where url ~ '44$';
+delete from job_active j where not exists (select 1 from policy p where p.policy_id = j.policy_id);
+delete from policy_due d where not exists (select 1 from policy p where p.policy_id = d.policy_id)"""
+
+
+async def test_what_changes_while_rows_are_copied_is_followed(database_url: str) -> None:
+    await migrate.downgrade(database_url, "0023")
+    await fill(database_url)
+    connection = await asyncpg.connect(database_url)
+    await connection.execute(ONE_ROW.read_text())
+    await connection.execute(
+        "select copy_crawl_state(array(select policy_id from policy order by policy_id limit 60))"
+    )
+    await connection.execute(MEANWHILE)
+    before = {part: await connection.fetch(sql) for part, sql in PARTS.items()}
+    assert all(len(rows) > 9 for rows in before.values())
+    await migrate.upgrade(database_url)
+    assert {part: await connection.fetch(sql) for part, sql in PARTS.items()} == before
+    await migrate.downgrade(database_url, "0023")
+    assert {part: await connection.fetch(sql) for part, sql in PARTS.items()} == before
+    await connection.close()

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from uuid import UUID
 
-import asyncpg
-
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.clock import Clock
 from opilio.crawl.politeness import Limits
@@ -47,10 +45,7 @@ class Scheduler:
         """Creates the job of every due policy, one statement a batch, until none is left."""
         created = due = 0
         while True:
-            try:
-                row = await self._db.transact(self._create_some, hot=True)
-            except asyncpg.UniqueViolationError:  # an operator ran one of the policies meanwhile: try again
-                continue
+            row = await self._db.transact(self._create_some, hot=True)
             created, due = created + row["created"], due + row["due"]
             if row["due"] < self._batch:
                 return CreatedJobs(created, due)

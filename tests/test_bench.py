@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from bench import adaptive_days, freshness, raw, worlds
 from bench.__main__ import BENCHES
-from bench.databases import STATES, fill, run
+from bench.databases import fill, run
 
 
 @pytest.mark.parametrize("name", BENCHES)
@@ -19,7 +19,6 @@ async def test_the_raw_statements_are_those_of_a_pull_and_a_submit(
     database_url: str, tmp_path: Path, batch: int
 ) -> None:
     await fill(database_url, 3_000, hosts=10, jobs=True)
-    await run(database_url, STATES)
     assert raw.jobs_per_second(database_url, tmp_path, batch=batch, clients=1, seconds=1) > 0
     done = await run(database_url, "select count(*) from job_archive where status = $1", "done")
     assert done > 0

@@ -1,4 +1,4 @@
--- docs/adr/0021-one-hot-row.md says why. First step: the new table, empty, and triggers that keep it in step with the
+-- docs/adr/0022-one-hot-row.md says why. First step: the new table, empty, and triggers that keep it in step with the
 -- three tables that it replaces. Every statement may be run again, because the next steps may have to wait for a lock.
 
 -- The order of the columns decides what an update logs: everything between the first and the last byte that differs.

@@ -9,12 +9,16 @@ down_revision = "0023"
 
 
 def upgrade() -> None:
-    """In steps, each of which may be run again: an empty table that follows the old ones, its rows, the exchange."""
-    run_sql(__file__, "up")
-    with op.get_context().autocommit_block():
-        run_sql(__file__, "fill")
-    run_sql(__file__, "swap")
+    _in_steps("up")
 
 
 def downgrade() -> None:
-    run_sql(__file__, "down")
+    _in_steps("down")
+
+
+def _in_steps(direction: str) -> None:
+    """Empty tables that follow the others, then their rows, then the exchange; each step may be run again."""
+    run_sql(__file__, direction)
+    with op.get_context().autocommit_block():
+        run_sql(__file__, f"{direction}_fill")
+    run_sql(__file__, f"{direction}_swap")

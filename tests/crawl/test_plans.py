@@ -71,6 +71,31 @@ async def crowd(farm: Farm, size: int) -> None:
 @pytest.mark.parametrize("size", SIZES)
 async def test_statistics_from_an_empty_queue_on_a_full_one(farm: Farm, size: int) -> None:
     await crowd(farm, size)
+    await check_pages(farm)
+
+
+async def test_statistics_from_when_every_policy_was_due(farm: Farm) -> None:
+    """The rows were there when they were counted, but none of them had a job."""
+    await crowd(farm, 20_000)
+    jobs = await farm.rows("update crawl_state set place = 'due', job_id = null returning policy_id")
+    async with farm.database.session() as session:
+        await session.connection.execute("vacuum (index_cleanup on, analyze) crawl_state")
+    await farm.rows(
+        "update crawl_state s set place = case when h.gated then 'gated' else 'free' end, job_id = opilio_uuid7() "
+        "from host h where h.host_id = s.host_id"
+    )
+    half = [row["policy_id"] for row in jobs[:10_000]]
+    await farm.rows(
+        "update crawl_state set place = 'locked', locked_by = 'other', locked_at = now(), locked_until = now() + interval '1 day', "
+        "lock_ttl_seconds = 9, lock_token = gen_random_uuid() where policy_id = any($1) and place = 'free'",
+        half,
+    )
+    async with farm.database.session() as session:
+        await session.connection.execute("vacuum (index_cleanup on) crawl_state")  # dead entries are another matter
+    await check_pages(farm)
+
+
+async def check_pages(farm: Farm) -> None:
     hosts = [row["host_id"] for row in await farm.rows("select host_id from host where not gated limit 10")]
     jobs = [row["job_id"] for row in await farm.rows("select job_id from job_active limit 10")]
     pull = {"bots": BOTS, "queues": ["http"], "now": None, "locked": "locked"}
@@ -95,10 +120,12 @@ async def test_statistics_from_an_empty_queue_on_a_full_one(farm: Farm, size: in
         "when to ask again": await pages(farm, "next_chance", queues=["http"], now=None),
         "taking ten jobs": await pages(farm, "take_jobs", job_ids=jobs, now=datetime.now(UTC)),
         "a sweep": await pages(farm, "find_expired", most=1000, now=None),
+        "the locks of a bot": await pages(farm, "count_locks", bots=["bot"], cap=1000),
+        "what a host has out": await pages(farm, "count_held", host_ids=hosts[:1], now=None),
     }
     most = {
         "a pull": 600, "a pull behind gates": 700, "is a gate open?": 500, "taking gates": 500, "counting the skipped": 500,
-        "when to ask again": 500, "taking ten jobs": 300, "a sweep": 20,
+        "when to ask again": 500, "taking ten jobs": 300, "a sweep": 20, "the locks of a bot": 50, "what a host has out": 700,
     }  # fmt: skip
     assert {name: count for name, count in touched.items() if count > most[name]} == {}, touched
 

@@ -179,7 +179,8 @@ group by 1
 union all
 select null, count(*)::int from (
   select 1 from gate g
-  join crawl_state j on j.host_id = g.host_id and j.queue = g.queue and j.place = 'gated'
+  cross join lateral (
+    select 1 from crawl_state j where j.host_id = g.host_id and j.queue = g.queue and j.place = 'gated' limit 100) j
   where g.queue = any(:queues::text[]) and g.open_at > coalesce(:now::timestamptz, now())
     and (:host_ids::int[] is null or g.host_id = any(:host_ids::int[]))
   limit 100) waiting

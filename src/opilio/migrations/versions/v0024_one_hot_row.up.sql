@@ -63,6 +63,10 @@ create table if not exists crawl_state (
   constraint lock_is_whole check (
     (place is not distinct from 'locked') = (lock_token is not null and locked_by is not null and locked_until is not null))
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+-- What changes by the minute has no statistics: the planner would take a moment in which every policy was due, or none, for a rule.
+alter table crawl_state
+  alter column place set statistics 0, alter column job_id set statistics 0, alter column run_at set statistics 0,
+  alter column locked_until set statistics 0, alter column locked_by set statistics 0;
 create unique index if not exists crawl_state_job on crawl_state (job_id) where job_id is not null;
 create index if not exists crawl_state_due on crawl_state (next_run_at) where place = 'due' and due_pool is null;
 create index if not exists crawl_state_due_pool on crawl_state (due_pool, next_run_at) where place = 'due' and due_pool is not null;

@@ -28,6 +28,8 @@ _DOWN_REVISION = re.compile(r'^down_revision = "(\d+)"', re.MULTILINE)
 
 
 _TRIES = 15
+# Others hold what we wait for, or wait for what we hold.
+_IN_USE = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +110,9 @@ async def _patiently(work: Callable[[], None]) -> None:
     for tries_left in reversed(range(_TRIES)):
         try:
             return await asyncio.to_thread(work)
-        except (DBAPIError, asyncpg.LockNotAvailableError) as error:
+        except (DBAPIError, *_IN_USE) as error:
             cause = getattr(error.orig, "__cause__", None) if isinstance(error, DBAPIError) else error
-            if not isinstance(cause, asyncpg.LockNotAvailableError):
+            if not isinstance(cause, _IN_USE):
                 raise
             if not tries_left:
                 raise OpilioError(
@@ -122,7 +124,7 @@ async def _patiently(work: Callable[[], None]) -> None:
 
 
 async def downgrade(url: str, revision: str) -> SchemaStatus:
-    await asyncio.to_thread(_command().downgrade, _config(url), revision)
+    await _patiently(lambda: _command().downgrade(_config(url), revision))
     return await status(url)
 
 

@@ -6,7 +6,7 @@ select a.job_id, a.policy_id, a.status, a.locked_by, a.locked_at, a.lock_token, 
 from job_archive a join policy p on p.policy_id = a.policy_id
 where a.job_id = any(:job_ids::uuid[])
 order by a.job_id
-for update of a for share of p;  -- it is not deleted meanwhile
+for update of a;
 
 -- name: revive_jobs
 -- Brings ended jobs back as new, by what their policy says now: host, queue, enabled or not. A policy that has a job keeps that.
@@ -15,7 +15,7 @@ update crawl_state s set job_id = g.job_id, host_id = p.host_id, queue = p.job_q
   base_priority = g.base_priority, retry_count = 0, max_retries = g.max_retries,
   run_at = case when s.enabled then coalesce(:now::timestamptz, now()) else 'infinity' end,
   created_at = g.created_at, created_by = g.created_by, last_error = g.last_error, last_error_code = g.last_error_code
-from gone g join policy p on p.policy_id = g.policy_id
+from gone g join policy p on p.policy_id = g.policy_id and p.deleted_at is null
 where s.policy_id = g.policy_id and s.job_id is null
 returning s.job_id;
 

@@ -215,6 +215,7 @@ create or replace function copy_crawl_state(ids uuid[]) returns void language sq
   on conflict (policy_id) do nothing
 $$;
 
+lock table job_active, policy_state, policy_due in share row exclusive mode;  -- in the order of most of those who use them
 create or replace trigger pass_policy_state after insert or update or delete on policy_state for each row execute function pass_policy_state();
 create or replace trigger pass_policy_due after insert or update or delete on policy_due for each row execute function pass_policy_due();
 create or replace trigger pass_job_active after insert or update or delete on job_active for each row execute function pass_job_active();

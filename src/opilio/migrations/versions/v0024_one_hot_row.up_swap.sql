@@ -1,5 +1,5 @@
 -- Third step: views take the place of the tables, in one short transaction.
-lock table policy_state, policy_due, job_active in access exclusive mode;
+lock table job_active, policy_state, policy_due in access exclusive mode;  -- in the order of most of those who use them
 drop view crawl_job, crawl_policy, job_timeline, job;
 drop table policy_state, policy_due, job_active;
 drop function copy_crawl_state(uuid[]);

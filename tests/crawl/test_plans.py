@@ -91,7 +91,8 @@ async def test_statistics_from_when_every_policy_was_due(farm: Farm) -> None:
         half,
     )
     async with farm.database.session() as session:
-        await session.connection.execute("vacuum (index_cleanup on) crawl_state")  # dead entries are another matter
+        # Dead entries are another matter.
+        await session.connection.execute("vacuum (index_cleanup on) crawl_state")
     await check_pages(farm)
 
 

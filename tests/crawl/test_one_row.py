@@ -39,6 +39,12 @@ async def test_a_second_job_is_not_made(farm: Farm) -> None:
     assert await farm.value("select count(*) from job_active") == 1
 
 
+async def test_a_policy_that_was_switched_off_gets_no_job(farm: Farm) -> None:
+    policy_id = await farm.policy()
+    await farm.rows("update policy_state set enabled = false")
+    assert await farm.rows(ADD_JOB, policy_id) == []
+
+
 async def test_a_policy_is_due_when_its_job_is_gone(farm: Farm) -> None:
     """The version before deletes the job and says when its policy is due in one statement, in no known order."""
     policy_id = await farm.policy()

@@ -33,8 +33,8 @@ begin
     new.enabled := true;
     new.next_run_at := coalesce(new.next_run_at, now());
     return new;
-  elsif known.job_id is not null and new.job_id is not null then
-    return null;  -- one job at a time
+  elsif new.job_id is not null and (known.job_id is not null or (new.created_by = 'scheduler' and not known.enabled)) then
+    return null;  -- one job at a time, and none of a policy that was switched off in this moment
   elsif new.job_id is null then
     known.next_run_at := new.next_run_at;
     known.due_pool := new.due_pool;

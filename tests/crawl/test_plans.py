@@ -13,6 +13,7 @@ from uuid import UUID
 import pytest
 
 from opilio.crawl.politeness import Limits
+from opilio.crawl.priority import Rules
 from opilio.crawl.sql import QUERIES
 from tests.crawl.farm import Farm
 
@@ -30,6 +31,7 @@ from p join h on h.host_id = p.host_id"""
 GATE = "insert into gate select host_id, 'http', 100, 'infinity' from host where gated"
 SIZES = [0, 1_000, 200_000]
 BOTS = ["bot"] * 10
+RULES = Rules()
 STORE = Path(__file__).parents[2] / "docs/explanation/store.md"
 
 
@@ -96,6 +98,20 @@ async def test_statistics_from_when_every_policy_was_due(farm: Farm) -> None:
     await check_pages(farm)
 
 
+async def ten_due(farm: Farm) -> dict[str, Any]:
+    """Ten policies that are due, among all that wait, and what the scheduler says to make their jobs."""
+    await farm.rows(
+        "update crawl_state set place = 'due', job_id = null where policy_id in "
+        "(select policy_id from crawl_state where place = 'free' limit 10)"
+    )
+    bands = {
+        f"{name}_{part}": list(getattr(rule, part))
+        for name, rule in (("overdue", RULES.overdue), ("error", RULES.error_rate), ("hot", RULES.hot))
+        for part in ("bands", "points")
+    }
+    return {"most": 1000, "fleet_gated": False, "fill_idle": False, "now": None, **bands}
+
+
 async def check_pages(farm: Farm) -> None:
     hosts = [row["host_id"] for row in await farm.rows("select host_id from host where not gated limit 10")]
     jobs = [row["job_id"] for row in await farm.rows("select job_id from job_active limit 10")]
@@ -123,10 +139,11 @@ async def check_pages(farm: Farm) -> None:
         "a sweep": await pages(farm, "find_expired", most=1000, now=None),
         "the locks of a bot": await pages(farm, "count_locks", bots=["bot"], cap=1000),
         "what a host has out": await pages(farm, "count_held", host_ids=hosts[:1], now=None),
+        "ten jobs made": await pages(farm, "create_due", **await ten_due(farm)),
     }
     most = {
         "a pull": 600, "a pull behind gates": 700, "is a gate open?": 500, "taking gates": 500, "counting the skipped": 500,
-        "when to ask again": 500, "taking ten jobs": 300, "a sweep": 20, "the locks of a bot": 50, "what a host has out": 700,
+        "when to ask again": 500, "taking ten jobs": 300, "a sweep": 20, "the locks of a bot": 50, "what a host has out": 700, "ten jobs made": 500,
     }  # fmt: skip
     assert {name: count for name, count in touched.items() if count > most[name]} == {}, touched
 

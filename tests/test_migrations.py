@@ -232,3 +232,39 @@ async def test_what_changes_while_rows_are_copied_is_followed(database_url: str)
     await migrate.downgrade(database_url, "0023")
     assert {part: await connection.fetch(sql) for part, sql in PARTS.items()} == before
     await connection.close()
+
+
+async def until_waits(task: asyncio.Task[str], watcher: asyncpg.Connection) -> None:
+    while not await watcher.fetchval("select exists (select 1 from pg_locks where not granted)"):
+        assert not task.done(), "it did not wait"
+        await asyncio.sleep(0.01)
+
+
+COPY_ALL = "select copy_crawl_state(array(select policy_id from policy))"
+END_JOBS = """
+with gone as (delete from job_active j using policy p where p.policy_id = j.policy_id and p.url ~ '[29]$' returning j.policy_id)
+select count(*) from gone"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(COPY_ALL, END_JOBS), (END_JOBS, COPY_ALL), ("delete from policy where url ~ '64$'", COPY_ALL)],
+    ids=["copied, ended", "ended, copied", "deleted, copied"],
+)
+async def test_who_ends_a_job_or_deletes_a_policy_in_the_moment_in_which_it_is_copied(
+    database_url: str, first: str, second: str
+) -> None:
+    """The one who comes second waits for the other, and finds what it did."""
+    await migrate.downgrade(database_url, "0023")
+    await fill(database_url)
+    one, other, watcher = [await asyncpg.connect(database_url) for _ in range(3)]
+    await one.execute(ONE_ROW.read_text())
+    async with one.transaction():
+        await one.execute(first)
+        waiting = asyncio.create_task(other.execute(second))
+        await until_waits(waiting, watcher)
+    await waiting
+    before = {part: await one.fetch(sql) for part, sql in PARTS.items()}
+    await migrate.upgrade(database_url)
+    assert {part: await one.fetch(sql) for part, sql in PARTS.items()} == before
+    await asyncio.gather(*(connection.close() for connection in (one, other, watcher)))

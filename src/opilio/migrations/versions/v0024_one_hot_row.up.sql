@@ -126,8 +126,8 @@ end $$;
 
 create or replace function pass_policy_due() returns trigger language plpgsql as $$
 begin
-  if tg_when = 'AFTER' and tg_op <> 'DELETE' then
-    perform copy_crawl_state(array[new.policy_id]);
+  if tg_when = 'AFTER' then
+    perform copy_crawl_state(array[case tg_op when 'DELETE' then old.policy_id else new.policy_id end]);
   end if;
   if tg_op = 'DELETE' then
     -- A reader of an older moment does not take a place that was moved meanwhile.
@@ -151,8 +151,8 @@ end $$;
 
 create or replace function pass_job_active() returns trigger language plpgsql as $$
 begin
-  if tg_when = 'AFTER' and tg_op <> 'DELETE' then
-    perform copy_crawl_state(array[new.policy_id]);
+  if tg_when = 'AFTER' then
+    perform copy_crawl_state(array[case tg_op when 'DELETE' then old.policy_id else new.policy_id end]);
   end if;
   if tg_op = 'DELETE' then
     -- A policy is due when its job is gone: the order in which one statement deletes the job and says so is not known.
@@ -194,8 +194,10 @@ begin
   return new;
 end $$;
 
--- Rows that are not there yet, from the old tables as they stand now. Whoever comes second waits and finds them.
+-- Rows that are not there yet, from the old tables as they stand now. Whoever comes second waits and finds them. The policies are locked
+-- first, and read after that: one that is deleted in this moment has no row.
 create or replace function copy_crawl_state(ids uuid[]) returns void language sql as $$
+  select 1 from policy where policy_id = any(ids) order by policy_id for key share;
   insert into crawl_state (policy_id, enabled, host_id, priority, base_priority, max_retries, retry_count, queue, created_by, due_pool,
     early_at, brought_forward_at, rate_shape, rate_days, interval_days, price_used, visits, changes_seen, surprise, gap_days, daily_hours,
     last_failed_at, failure_count, error_rate, next_run_at, last_success_at, last_result_id, run_at, created_at, job_id, place,

@@ -29,7 +29,7 @@ select * from unnest(:result_ids::uuid[], :job_ids::uuid[], :policy_ids::uuid[],
 
 -- name: set_demo_values
 -- The newest values, as if the last of these crawls had just been.
-update policy_state s set last_price = n.price, last_currency = n.currency, last_title = n.title, last_in_stock = n.in_stock,
+update crawl_state s set last_price = n.price, last_currency = n.currency, last_title = n.title, last_in_stock = n.in_stock,
   last_success_at = n.at, last_result_id = n.result_id
 from unnest(:policy_ids::uuid[], :prices::numeric[], :currencies::text[], :titles::text[], :stocks::boolean[], :ats::timestamptz[],
   :result_ids::uuid[]) n(policy_id, price, currency, title, in_stock, at, result_id)

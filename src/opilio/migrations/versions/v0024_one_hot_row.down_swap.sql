@@ -1,6 +1,22 @@
 -- Third step: the tables take the place of the views, in one short transaction.
-lock table crawl_state in access exclusive mode;
-drop view crawl_job, crawl_policy, job_timeline, job, policy_state, policy_due, job_active;
+-- Whoever waits for us while we wait for them would be refused by PostgreSQL after a second (a deadlock), so we give way before that, and
+-- try again. Views come before what they read, as for everybody who reads them.
+set local lock_timeout = '700ms';
+do $$
+begin
+  for tries in reverse 20 .. 1 loop
+    begin
+      drop view crawl_job, crawl_policy, job_timeline, job, policy_state, policy_due, job_active;
+      lock table crawl_state, policy in access exclusive mode;
+      return;
+    exception when lock_not_available or deadlock_detected then
+      if tries = 1 then
+        raise;
+      end if;
+    end;
+    perform pg_sleep(0.2 + random() * 0.3);
+  end loop;
+end $$;
 drop table crawl_state;
 drop function enter_crawl_state();
 drop function pass_policy_state();

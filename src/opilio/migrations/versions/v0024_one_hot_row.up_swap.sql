@@ -1,6 +1,22 @@
 -- Third step: views take the place of the tables, in one short transaction.
-lock table job_active, policy_state, policy_due in access exclusive mode;  -- in the order of most of those who use them
-drop view crawl_job, crawl_policy, job_timeline, job;
+-- Whoever waits for us while we wait for them would be refused by PostgreSQL after a second (a deadlock), so we give way before that, and
+-- try again. Views come before what they read, as for everybody who reads them.
+set local lock_timeout = '700ms';
+do $$
+begin
+  for tries in reverse 20 .. 1 loop
+    begin
+      drop view crawl_job, crawl_policy, job_timeline, job;
+      lock table job_active, policy, policy_state, policy_due in access exclusive mode;
+      return;
+    exception when lock_not_available or deadlock_detected then
+      if tries = 1 then
+        raise;
+      end if;
+    end;
+    perform pg_sleep(0.2 + random() * 0.3);
+  end loop;
+end $$;
 drop table policy_state, policy_due, job_active;
 drop function copy_crawl_state(uuid[]);
 

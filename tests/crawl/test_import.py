@@ -154,6 +154,26 @@ async def test_a_change_of_nothing_that_exists(farm: Farm) -> None:
         await farm.opilio.policies.change(policy_id, PolicyPatch(priority=1))
 
 
+async def test_two_changes_of_the_host_at_once(farm: Farm) -> None:
+    """The second one waits for the first, and finds the policy where that one left it."""
+    policy_id = await farm.policy("https://a.example/1")
+    await farm.policy("https://b.example/2")
+    async with farm.database.transaction() as first:
+        await first.connection.execute(
+            "update policy set url = 'https://b.example/1', host_id = (select host_id from host where name = 'b.example') "
+            "where policy_id = $1",
+            policy_id,
+        )
+        second = asyncio.create_task(farm.opilio.policies.change(policy_id, PolicyPatch(priority=7)))
+        while not await farm.value("select exists (select 1 from pg_locks where not granted)"):
+            await asyncio.sleep(0.01)
+    await second
+    assert (
+        await farm.value("select url || ' ' || priority from policy where priority = 7")
+        == "https://b.example/1 7"
+    )
+
+
 async def test_a_waiting_job_follows_its_host(farm: Farm) -> None:
     policy_id = await farm.policy("https://a.example/1")
     await farm.due()

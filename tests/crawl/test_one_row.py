@@ -45,6 +45,17 @@ async def test_a_policy_that_was_switched_off_gets_no_job(farm: Farm) -> None:
     assert await farm.rows(ADD_JOB, policy_id) == []
 
 
+async def test_a_job_follows_its_policy_that_is_switched_off_and_on(farm: Farm) -> None:
+    """Also one that was made in this moment, which the version before cannot see."""
+    policy_id = await farm.policy()
+    await farm.rows(ADD_JOB, policy_id)
+    await farm.rows("update policy_state set enabled = false")
+    assert await farm.rows("select place, run_at from job_active where run_at < 'infinity'") == []
+    assert await farm.pull() == []
+    await farm.rows("update policy_state set enabled = true")
+    assert await farm.value("select place || ' ' || (run_at < 'infinity') from job_active") == "later true"
+
+
 async def test_a_policy_is_due_when_its_job_is_gone(farm: Farm) -> None:
     """The version before deletes the job and says when its policy is due in one statement, in no known order."""
     policy_id = await farm.policy()

@@ -92,9 +92,9 @@ where p.policy_id = any(:policy_ids::uuid[]) and j.policy_id = p.policy_id and j
   and (j.host_id, j.queue) is distinct from (p.host_id, p.job_queue);
 
 -- name: take_policy
--- One policy as the user set it, locked for a change.
-select p.*, h.name as host, s.enabled, s.next_run_at from policy p
-join host h on h.host_id = p.host_id join crawl_state s on s.policy_id = p.policy_id
+-- One policy as the user set it, locked for a change. Its host is not joined: whoever had it before may have moved it to another.
+select p.*, (select h.name from host h where h.host_id = p.host_id) as host, s.enabled, s.next_run_at
+from policy p join crawl_state s on s.policy_id = p.policy_id
 where p.policy_id = :policy_id::uuid and p.deleted_at is null
 for update of p;
 

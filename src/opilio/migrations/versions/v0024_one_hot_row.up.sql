@@ -84,6 +84,8 @@ language sql immutable parallel safe as $$ select case when wanted is distinct f
 -- Changes of the three old tables, passed on. Until the exchange they are tables and this follows them; afterwards they are views,
 -- and this serves processes of the version before.
 create or replace function pass_policy_state() returns trigger language plpgsql as $$
+declare
+  switched boolean := tg_when = 'INSTEAD OF' and tg_op = 'UPDATE' and new.enabled <> old.enabled;  -- a job that the process did not see follows
 begin
   if tg_when = 'AFTER' and tg_op <> 'DELETE' then
     perform copy_crawl_state(array[new.policy_id]);
@@ -94,7 +96,14 @@ begin
   elsif tg_op = 'UPDATE' then
     update crawl_state s set
       enabled = opilio_merge(old.enabled, new.enabled, s.enabled),
-      place = case when s.place = 'due' and not opilio_merge(old.enabled, new.enabled, s.enabled) then null else s.place end,
+      place = case
+        when s.place = 'due' and not opilio_merge(old.enabled, new.enabled, s.enabled) then null
+        when switched and not new.enabled and s.place in ('free', 'gated') then 'later'
+        else s.place end,
+      run_at = case
+        when switched and not new.enabled and s.place in ('free', 'gated', 'later') then 'infinity'
+        when switched and new.enabled and s.place = 'later' and s.run_at = 'infinity' then now()
+        else s.run_at end,
       next_run_at = opilio_merge(old.next_run_at, new.next_run_at, s.next_run_at),
       last_success_at = opilio_merge(old.last_success_at, new.last_success_at, s.last_success_at),
       last_failed_at = opilio_merge(old.last_failed_at, new.last_failed_at, s.last_failed_at),

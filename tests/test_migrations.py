@@ -217,7 +217,7 @@ delete from policy_due d where not exists (select 1 from policy p where p.policy
 
 
 async def test_what_changes_while_rows_are_copied_is_followed(database_url: str) -> None:
-    await migrate.downgrade(database_url, "0023")
+    await migrate.downgrade(database_url, "0027")
     await fill(database_url)
     connection = await asyncpg.connect(database_url)
     await connection.execute(ONE_ROW.read_text())
@@ -229,7 +229,7 @@ async def test_what_changes_while_rows_are_copied_is_followed(database_url: str)
     assert all(len(rows) > 9 for rows in before.values())
     await migrate.upgrade(database_url)
     assert {part: await connection.fetch(sql) for part, sql in PARTS.items()} == before
-    await migrate.downgrade(database_url, "0023")
+    await migrate.downgrade(database_url, "0027")
     assert {part: await connection.fetch(sql) for part, sql in PARTS.items()} == before
     await connection.close()
 
@@ -255,7 +255,7 @@ async def test_who_ends_a_job_or_deletes_a_policy_in_the_moment_in_which_it_is_c
     database_url: str, first: str, second: str
 ) -> None:
     """The one who comes second waits for the other, and finds what it did."""
-    await migrate.downgrade(database_url, "0023")
+    await migrate.downgrade(database_url, "0027")
     await fill(database_url)
     one, other, watcher = [await asyncpg.connect(database_url) for _ in range(3)]
     await one.execute(ONE_ROW.read_text())

@@ -260,14 +260,14 @@ class Figures:
     ) -> list[tuple[UUID, str]]:
         """Ids and states of jobs, oldest first; any of them if only their number matters."""
         fields = fields_of(await self.search_jobs(chosen))
-        fields |= msgspec.structs.asdict(choice) | {"in_order": in_order}
+        fields |= msgspec.structs.asdict(choice)
         rows: list[Row] = []
         async with self._db.transaction() as session:
             await session.execute(_Q.plan_for_these_values)
             if chosen.status not in ("done", "failed", "expired"):
                 rows += await session.fetch(_Q.waiting_job_ids, most=most, **fields)
             if chosen.status not in ("pending", "locked"):
-                rows += await session.fetch(_Q.ended_job_ids, most=most, **fields)
+                rows += await session.fetch(_Q.ended_job_ids, most=most, in_order=in_order, **fields)
         return sorted((row["id"], row["status"]) for row in rows)[:most]
 
     async def search_policies(self, chosen: PolicyFilter) -> PolicyFilter:

@@ -110,7 +110,7 @@ update crawl_pool set prior_shape = coalesce(:shape::float8, prior_shape), prior
 -- So many adaptive pages with what their visits say about daily hours, and what was assumed of them.
 select p.policy_id, p.host_id, s.daily_hours, coalesce(h.prior_hours, b.prior_hours) as prior_hours
 from policy p
-join policy_state s on s.policy_id = p.policy_id
+join crawl_state s on s.policy_id = p.policy_id
 join host h on h.host_id = p.host_id
 join crawl_pool b on b.pool = p.pool
 where p.pool is not null and p.deleted_at is null and s.daily_hours is not null

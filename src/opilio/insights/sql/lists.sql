@@ -90,7 +90,8 @@ select j.job_id as id, coalesce(s.last_title, p.url) as name from job j join pol
 left join policy_state s on s.policy_id = p.policy_id where j.job_id = any(:ids::uuid[]);
 
 -- name: waiting_job_ids
--- The ids of active jobs that a filter chooses, oldest first or in no order.
+-- The ids of active jobs that a filter chooses, oldest first: by the order of their index also where they are only counted, because the
+-- planner cannot know how few policies have a job.
 select j.job_id as id, case j.place when 'locked' then 'locked' else 'pending' end as status
 from job_active j
 where (:after::uuid is null or j.job_id > :after::uuid) and (:until::uuid is null or j.job_id <= :until::uuid)
@@ -102,7 +103,7 @@ where (:after::uuid is null or j.job_id > :after::uuid) and (:until::uuid is nul
   and (:policy_ids::uuid[] is null or j.policy_id = any(:policy_ids::uuid[]))
   and (:error::text is null or j.last_error_code = :error::text)
   and :finished_since::timestamptz is null and :finished_until::timestamptz is null
-order by case when :in_order::boolean then j.job_id end limit :most::int;
+order by j.job_id limit :most::int;
 
 -- name: ended_job_ids
 -- The ids of ended jobs that a filter chooses, oldest first or in no order.

@@ -5,7 +5,7 @@ from alembic import op
 from opilio.migrations.script import run_sql
 
 revision = "0024"
-down_revision = "0023"
+down_revision = "0027"
 
 
 def upgrade() -> None:

@@ -11,8 +11,9 @@ from opilio.clock import Clock
 from opilio.contracts import events
 from opilio.crawl import retry
 from opilio.crawl.claims import take_jobs
+from opilio.crawl.finished_job import FinishedJob
 from opilio.crawl.job import State
-from opilio.crawl.lock_end import FinishedJob, LockEnds, failed_event, retry_facts
+from opilio.crawl.lock_end import LockEnds, failed_event, retry_facts
 from opilio.crawl.retry import Jitter
 from opilio.crawl.sql import QUERIES
 from opilio.logs import get_logger

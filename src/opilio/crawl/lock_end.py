@@ -11,10 +11,9 @@ import msgspec
 
 from opilio.adapters.postgres import Row, Session
 from opilio.contracts import events
-from opilio.contracts.bot_api import Validators
-from opilio.crawl.adaptive.reschedule import Rescheduled, pack_hours
 from opilio.crawl.alert import CrawledPage
-from opilio.crawl.history import Change, Values
+from opilio.crawl.finished_job import FinishedJob, finished_rows
+from opilio.crawl.history import Change
 from opilio.crawl.job import Cause, State, apply
 from opilio.crawl.politeness import FORGIVEN_AFTER, Cooling
 from opilio.crawl.retry import Decision, RetryFacts
@@ -23,17 +22,6 @@ from opilio.crawl.value_history import write_history
 from opilio.lock_rules import Claim
 
 _PARK_WHEN_COOLED = 200
-
-
-class StoredResult(msgspec.Struct, frozen=True):
-    result_id: UUID
-    bot_id: str
-    values: Values
-    data: Any
-    html_hash: str | None
-    duration: float | None
-    html_body: str | None
-    html_blob: str | None
 
 
 class LoggedCompletion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -51,27 +39,6 @@ class LoggedCompletion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     crawl_duration: float | None = None
     changed: list[str] = []
     not_modified: bool = False
-
-
-class FinishedJob(msgspec.Struct, frozen=True):
-    """A job that ends."""
-
-    row: Row
-    decision: Decision
-    by: str
-    reason: str
-    event_type: str
-    event: Any
-    last_data: Any = None
-    error: str | None = None
-    error_code: str | None = None
-    result: StoredResult | None = None
-    digest: bytes | None = None
-    answer: bytes | None = None
-    html_hash: str | None = None
-    validators: Validators = Validators()
-    rescheduled: Rescheduled | None = None
-    """Set for a visit of an adaptive policy."""
 
 
 class ReturnedJob(msgspec.Struct, frozen=True):
@@ -184,7 +151,7 @@ class LockEnds:
         if self.steps:
             await session.execute(QUERIES.add_steps, **_steps(self.steps))
         if self.finished:
-            await session.execute(QUERIES.finish_jobs, now=now, **_finished(self.finished))
+            await session.execute(QUERIES.finish_jobs, now=now, **finished_rows(self.finished))
         if self.returned:
             await session.execute(QUERIES.return_jobs, **_returned(list(self.returned.values())))
         await write_history(session, self.changed, now)
@@ -279,63 +246,6 @@ def _steps(steps: Sequence[Step]) -> dict[str, list[Any]]:
         "tokens": [s.lock_token for s in steps],
         "digests": [s.digest for s in steps],
         "answers": [_raw(s.answer) for s in steps],
-    }
-
-
-def _finished(jobs: Sequence[FinishedJob]) -> dict[str, list[Any]]:
-    results = [job.result for job in jobs]
-    values = [r.values if r else Values() for r in results]
-    return _learnt(jobs) | {
-        "job_ids": [j.row["job_id"] for j in jobs],
-        "policy_ids": [j.row["policy_id"] for j in jobs],
-        "states": [j.decision.state for j in jobs],
-        "by": [j.by for j in jobs],
-        "reasons": [j.reason for j in jobs],
-        "errors": [j.error for j in jobs],
-        "error_codes": [j.error_code for j in jobs],
-        "next_runs": [j.decision.next_run_at for j in jobs],
-        "failure_counts": [j.decision.failure_count for j in jobs],
-        "error_rates": [j.decision.error_rate for j in jobs],
-        "result_ids": [r.result_id if r else None for r in results],
-        "bots": [r.bot_id if r else None for r in results],
-        "prices": [v.price for v in values],
-        "currencies": [v.currency for v in values],
-        "titles": [v.title for v in values],
-        "in_stocks": [v.in_stock for v in values],
-        "datas": [r.data if r else None for r in results],
-        "html_hashes": [j.html_hash for j in jobs],
-        "durations": [r.duration if r else None for r in results],
-        "html_bodies": [r.html_body if r else None for r in results],
-        "html_blobs": [r.html_blob if r else None for r in results],
-        "last_datas": [j.last_data for j in jobs],
-        "digests": [j.digest for j in jobs],
-        "answers": [_raw(j.answer) for j in jobs],
-        "event_types": [j.event_type for j in jobs],
-        "subjects": [j.row["url"] for j in jobs],
-        "events": [j.event for j in jobs],
-    }
-
-
-def _learnt(jobs: Sequence[FinishedJob]) -> dict[str, list[Any]]:
-    visits = [job.rescheduled for job in jobs]
-    learnt = [visit.learnt if visit else None for visit in visits]
-    return {
-        "pools": [j.row["pool"] for j in jobs],
-        "early": [v.early_at if v else None for v in visits],
-        "etags": [j.validators.etag for j in jobs],
-        "last_modifieds": [j.validators.last_modified for j in jobs],
-        "rate_shapes": [known.evidence.shape if known else None for known in learnt],
-        "rate_days": [known.evidence.days if known else None for known in learnt],
-        "daily_hours": [pack_hours(known.hours) if known and known.hours else None for known in learnt],
-        "intervals": [v.interval_days if v else None for v in visits],
-        "prices_used": [v.price if v else None for v in visits],
-        "visits": [int(known is not None) for known in learnt],
-        "changes_seen": [int(bool(v and v.changed)) for v in visits],
-        "surprises": [known.surprise if known else None for known in learnt],
-        "gaps": [v.gap_days if v else None for v in visits],
-        "siblings": [
-            bool(v and v.changed) and j.row["siblings"] is not None for v, j in zip(visits, jobs, strict=True)
-        ],
     }
 
 

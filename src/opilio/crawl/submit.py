@@ -20,16 +20,9 @@ from opilio.crawl.adaptive.reschedule import Rescheduled, change_time, has_chang
 from opilio.crawl.alert import CrawledPage
 from opilio.crawl.alerts import check_alerts
 from opilio.crawl.claims import JobFacts, Reply, load_facts
+from opilio.crawl.finished_job import FinishedJob, StoredResult
 from opilio.crawl.history import Change, Values, changes, remembered
-from opilio.crawl.lock_end import (
-    FinishedJob,
-    LateResult,
-    LockEnds,
-    LoggedCompletion,
-    StoredResult,
-    failed_event,
-    retry_facts,
-)
+from opilio.crawl.lock_end import LateResult, LockEnds, LoggedCompletion, failed_event, retry_facts
 from opilio.crawl.politeness import cool_down
 from opilio.crawl.retry import Jitter
 from opilio.crawl.submission import Submission

@@ -1,20 +1,12 @@
 -- name: finish_jobs
 -- Ends jobs: the policy is due again, job archived, result stored, event written: all or nothing.
 with input as materialized (
-  select * from unnest(
-    :job_ids::uuid[], :policy_ids::uuid[], :states::text[], :by::text[], :reasons::text[],
-    :errors::text[], :error_codes::text[], :next_runs::timestamptz[], :failure_counts::int[], :error_rates::real[],
-    :result_ids::uuid[], :bots::text[], :prices::numeric[], :currencies::text[], :titles::text[], :in_stocks::boolean[],
-    :datas::jsonb[], :html_hashes::text[], :durations::float8[], :html_bodies::text[], :html_blobs::text[],
-    :last_datas::jsonb[], :digests::bytea[], :answers::jsonb[], :event_types::text[], :subjects::text[], :events::jsonb[],
-    :pools::text[], :early::timestamptz[], :etags::text[], :last_modifieds::text[], :rate_shapes::float8[], :rate_days::float8[],
-    :daily_hours::bytea[], :intervals::float8[], :prices_used::float8[], :visits::int[], :changes_seen::int[],
-    :surprises::real[], :gaps::real[], :siblings::boolean[]) as i(
-    job_id, policy_id, state, by, reason, error, error_code, next_run_at, failure_count, error_rate,
-    result_id, bot_id, price, currency, title, in_stock, data, html_hash, duration, html_body, html_blob,
-    last_data, digest, answer, event_type, subject, event,
-    pool, early_at, etag, last_modified, rate_shape, rate_days, daily_hours, interval_days, price_used, visits, changes_seen,
-    surprise, gap_days, siblings)),
+  select * from json_to_recordset(:jobs::json) as i(
+    job_id uuid, policy_id uuid, state text, by text, reason text, error text, error_code text, next_run_at timestamptz,
+    failure_count int, error_rate real, result_id uuid, bot_id text, price numeric, currency text, title text, in_stock boolean,
+    data jsonb, html_hash text, duration float8, last_data jsonb, digest text, answer jsonb, event_type text, subject text, event jsonb,
+    pool text, early_at timestamptz, etag text, last_modified text, rate_shape float8, rate_days float8, daily_hours text,
+    interval_days float8, price_used float8, visits int, changes_seen int, surprise real, gap_days real, siblings boolean)),
 clock as (select coalesce(:now::timestamptz, now()) as at),
 before as materialized (  -- the jobs as they end; take_jobs has locked them
   select j.* from crawl_state j join input i on i.policy_id = j.policy_id and i.job_id = j.job_id),
@@ -25,7 +17,7 @@ archived as (
   select g.job_id, g.policy_id, g.host_id, g.queue, i.state, g.priority, g.base_priority, g.retry_count, g.max_retries,
     g.run_at, g.created_at, g.created_by, g.locked_by, g.locked_at, g.locked_until, g.lock_ttl_seconds, g.lock_token,
     coalesce(i.error, g.last_error), coalesce(i.error_code, g.last_error_code), clock.at, i.by, i.reason, i.result_id,
-    i.digest, i.answer, case i.state when 'done' then i.next_run_at end  -- archived_answer says it again
+    decode(i.digest, 'base64'), i.answer, case i.state when 'done' then i.next_run_at end  -- archived_answer says it again
   from before g join input i on i.job_id = g.job_id cross join clock),
 stored as (
   insert into result (result_id, job_id, policy_id, bot_id, price, currency, title, in_stock, parsed_data, html_hash,
@@ -35,8 +27,8 @@ stored as (
   from input i cross join clock where i.result_id is not null),
 pages as (
   insert into result_html (result_id, crawled_at, body, blob_key)
-  select i.result_id, clock.at, i.html_body, i.html_blob from input i cross join clock
-  where i.result_id is not null and (i.html_body is not null or i.html_blob is not null)),
+  select p.result_id, clock.at, p.body, p.blob from clock
+  cross join unnest(:page_ids::uuid[], :page_bodies::text[], :page_blobs::text[]) p(result_id, body, blob)),
 ended as (
   update crawl_state s set
     place = case when s.enabled then 'due' end, job_id = null, run_at = null, created_at = null,
@@ -51,7 +43,7 @@ ended as (
     last_data = coalesce(i.last_data, s.last_data), last_html_hash = coalesce(i.html_hash, s.last_html_hash),
     etag = coalesce(i.etag, s.etag), last_modified = coalesce(i.last_modified, s.last_modified),
     rate_shape = coalesce(i.rate_shape, s.rate_shape), rate_days = coalesce(i.rate_days, s.rate_days),
-    daily_hours = coalesce(i.daily_hours, s.daily_hours), interval_days = coalesce(i.interval_days, s.interval_days),
+    daily_hours = coalesce(decode(i.daily_hours, 'base64'), s.daily_hours), interval_days = coalesce(i.interval_days, s.interval_days),
     price_used = coalesce(i.price_used, s.price_used), visits = s.visits + i.visits,
     changes_seen = s.changes_seen + i.changes_seen,
     surprise = coalesce(i.surprise, s.surprise), gap_days = coalesce(i.gap_days, s.gap_days)

@@ -1,4 +1,4 @@
-"""Jobs that end, and the rows of them that one statement reads: as JSON, which PostgreSQL decodes (decision 23)."""
+"""Jobs that end, and the rows of them that one statement reads: as JSON, which PostgreSQL decodes (decision 24)."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -12,6 +12,7 @@ from bench.report import save, show
 BENCHES = (
     "pull_latency",
     "scheduling",
+    "imports",
     "cost",
     "throughput",
     "peers",

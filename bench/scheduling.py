@@ -54,5 +54,5 @@ async def main() -> Table:
     floor = median(rates["INSERT … SELECT"])
     for how, found in rates.items():
         table.add(how, median(found), median(found) / floor)
-    table.goal("create_due against INSERT … SELECT", median(rates["create_due"]) / floor, at_least=0.5)
+    table.goal("create_due against INSERT … SELECT", median(rates["create_due"]) / floor, at_least=0.7)
     return table

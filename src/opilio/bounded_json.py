@@ -3,8 +3,9 @@
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -39,6 +40,10 @@ def _any_integer(text: str) -> int | Decimal:
     return int(text) if len(text) <= 300 else Decimal(text)
 
 
+_NUMBERS = (int, float, Decimal)
+_PLAIN = (str, *_NUMBERS)
+
+
 def check_json(field: str, value: Any) -> None:
     """Refuses what PostgreSQL, or a reader of the stored value, could not take."""
     level = [value]
@@ -46,7 +51,7 @@ def check_json(field: str, value: Any) -> None:
         for item in level:
             if isinstance(item, str) and "\x00" in item:
                 raise Invalid(field, "contains the character U+0000")
-            if isinstance(item, int | float | Decimal) and not _is_bounded(item):
+            if isinstance(item, _NUMBERS) and not _is_bounded(item):
                 raise Invalid(
                     field,
                     "contains a number out of range; numbers have at most %(digits)s digits and fit a double",
@@ -130,9 +135,11 @@ def _split_slowly(text: bytes, most: int) -> list[bytes]:
     return items
 
 
-def _inside(value: Any) -> Iterator[Any]:
+def _inside(value: Any) -> Iterable[Any]:
+    if value is None or isinstance(
+        value, _PLAIN
+    ):  # first, because most values are, and a Mapping is told slowly
+        return ()
     if isinstance(value, Mapping):
-        yield from value.keys()
-        yield from value.values()
-    elif isinstance(value, list):
-        yield from value
+        return chain(value.keys(), value.values())
+    return value if isinstance(value, list) else ()

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import idna
@@ -65,6 +66,7 @@ def normalise(text: str, allow: AllowList) -> CrawlUrl:
     return CrawlUrl(url, host)
 
 
+@lru_cache(maxsize=10_000)  # an import has many pages of few hosts
 def _host(name: str, allow: AllowList) -> str:
     host = _ascii("url", name)  # first, because some characters become digits and dots on the way
     address = literal_address(host)

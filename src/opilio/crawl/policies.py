@@ -114,8 +114,9 @@ class Policies:
         saved: dict[int, Row] = {}
         waiting = list(rows)
         while waiting:  # a URL that another import created meanwhile is neither known nor new: try again
+            given = [_PolicyRow(row, url.url, url.host, _queue(patch), patch) for row, url, patch in waiting]
             found = await session.fetch(
-                QUERIES.save_policies, update=update, now=self._clock.now(), **_columns(waiting)
+                QUERIES.save_policies, policies=given, update=update, now=self._clock.now()
             )
             saved |= {row["row"]: row for row in found}
             waiting = [row for row in waiting if row[0] not in saved]
@@ -258,6 +259,20 @@ def _given_fields(patch: PolicyPatch) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not UNSET}
 
 
+class _PolicyRow(msgspec.Struct, frozen=True):
+    """A row of `save_policies`, as JSON: fields of the patch that are not given are not written."""
+
+    row: int
+    url: str
+    host: str
+    job_queue: str
+    patch: PolicyPatch
+
+
+def _queue(patch: PolicyPatch) -> str:
+    return choose_queue(_given(patch.queue), _given(patch.crawl_config) or {})
+
+
 def _given(value: Any) -> Any:
     return None if value is UNSET else value
 
@@ -275,31 +290,6 @@ def _without_repeats(
             groups.append([])
         groups[group].append(row)
     return groups
-
-
-def _columns(rows: Sequence[tuple[int, CrawlUrl, PolicyPatch]]) -> dict[str, list[Any]]:
-    patches = [patch for _, _, patch in rows]
-    return {
-        "rows": [number for number, _, _ in rows],
-        "urls": [url.url for _, url, _ in rows],
-        "hosts": [url.host for _, url, _ in rows],
-        "enabled": [_given(p.enabled) for p in patches],
-        "frequencies": [_given(p.frequency_hours) for p in patches],
-        "priorities": [_given(p.priority) for p in patches],
-        "max_retries": [_given(p.max_retries) for p in patches],
-        "backoffs": [_given(p.retry_backoff_minutes) for p in patches],
-        "timeouts": [_given(p.timeout_minutes) for p in patches],
-        "queues": [_given(p.queue) for p in patches],
-        "job_queues": [choose_queue(_given(p.queue), _given(p.crawl_config) or {}) for p in patches],
-        "crawl_configs": [_given(p.crawl_config) for p in patches],
-        "rule_sets": [_given(p.rule_set) for p in patches],
-        "hots": [_given(p.hot) for p in patches],
-        "labels": [_given(p.labels) for p in patches],
-        "next_runs": [_given(p.next_run_at) for p in patches],
-        "schedules": [_given(p.schedule) for p in patches],
-        "min_intervals": [_given(p.min_interval_hours) for p in patches],
-        "max_intervals": [_given(p.max_interval_hours) for p in patches],
-    }
 
 
 def _fields(policy: PolicyInput, url: CrawlUrl) -> dict[str, Any]:

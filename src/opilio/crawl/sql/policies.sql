@@ -10,21 +10,21 @@ select p.url from policy p where p.url = any(:urls::text[]) and p.deleted_at is 
 -- name: save_policies
 -- Creates policies whose URL is new and, where asked, changes the others; null means "not said".
 with input as materialized (
-  select * from unnest(:rows::int[], :urls::text[], :hosts::text[], :enabled::boolean[], :frequencies::float8[],
-    :priorities::int[], :max_retries::int[], :backoffs::float8[], :timeouts::float8[], :queues::text[], :job_queues::text[],
-    :crawl_configs::jsonb[], :rule_sets::jsonb[], :hots::boolean[], :labels::jsonb[], :next_runs::timestamptz[],
-    :schedules::text[], :min_intervals::float8[], :max_intervals::float8[])
-    as i(row, url, host, enabled, frequency, priority, max_retries, backoff, timeout, queue, job_queue, crawl_config,
-         rule_set, hot, labels, next_run_at, schedule, min_interval, max_interval)),
+  select r.row, r.url, r.host, r.job_queue, p.*
+  from json_to_recordset(:policies::json) as r(row int, url text, host text, job_queue text, patch json)
+  cross join lateral json_to_record(r.patch) as p(
+    enabled boolean, frequency_hours float8, priority int, max_retries int, retry_backoff_minutes float8, timeout_minutes float8, queue text,
+    crawl_config jsonb, rule_set jsonb, hot boolean, labels jsonb, next_run_at timestamptz, schedule text,
+    min_interval_hours float8, max_interval_hours float8)),
 known as materialized (
   select i.row, p.policy_id from input i join policy p on p.url = i.url and p.deleted_at is null),
 created as (
   insert into policy (url, host_id, frequency_hours, priority, max_retries, retry_backoff_minutes, timeout_minutes, queue,
     job_queue, crawl_config, rule_set, hot, labels, schedule, min_interval_hours, max_interval_hours)
-  select i.url, h.host_id, coalesce(i.frequency, 24), coalesce(i.priority, 50), coalesce(i.max_retries, 3),
-    coalesce(i.backoff, 5), coalesce(i.timeout, 10), i.queue, coalesce(i.job_queue, 'http'),
+  select i.url, h.host_id, coalesce(i.frequency_hours, 24), coalesce(i.priority, 50), coalesce(i.max_retries, 3),
+    coalesce(i.retry_backoff_minutes, 5), coalesce(i.timeout_minutes, 10), i.queue, coalesce(i.job_queue, 'http'),
     coalesce(i.crawl_config, '{}'), coalesce(i.rule_set, '{}'), coalesce(i.hot, false), coalesce(i.labels, '{}'),
-    coalesce(i.schedule, 'fixed'), i.min_interval, i.max_interval
+    coalesce(i.schedule, 'fixed'), i.min_interval_hours, i.max_interval_hours
   from input i join host h on h.name = i.host
   where not exists (select 1 from known k where k.row = i.row)
   on conflict (url) where deleted_at is null do nothing
@@ -36,14 +36,14 @@ begun as (  -- due in no pool: a first visit does not wait for a budget
   from created c join input i on i.url = c.url),
 changed as (
   update policy p set
-    frequency_hours = coalesce(i.frequency, p.frequency_hours), priority = coalesce(i.priority, p.priority),
-    max_retries = coalesce(i.max_retries, p.max_retries), retry_backoff_minutes = coalesce(i.backoff, p.retry_backoff_minutes),
-    timeout_minutes = coalesce(i.timeout, p.timeout_minutes), queue = coalesce(i.queue, p.queue),
+    frequency_hours = coalesce(i.frequency_hours, p.frequency_hours), priority = coalesce(i.priority, p.priority),
+    max_retries = coalesce(i.max_retries, p.max_retries), retry_backoff_minutes = coalesce(i.retry_backoff_minutes, p.retry_backoff_minutes),
+    timeout_minutes = coalesce(i.timeout_minutes, p.timeout_minutes), queue = coalesce(i.queue, p.queue),
     job_queue = coalesce(i.queue, case when i.crawl_config is null then p.job_queue else coalesce(p.queue, i.job_queue) end),
     crawl_config = coalesce(i.crawl_config, p.crawl_config), rule_set = coalesce(i.rule_set, p.rule_set),
     hot = coalesce(i.hot, p.hot), labels = coalesce(i.labels, p.labels), schedule = coalesce(i.schedule, p.schedule),
-    min_interval_hours = coalesce(i.min_interval, p.min_interval_hours),
-    max_interval_hours = coalesce(i.max_interval, p.max_interval_hours), updated_at = now()
+    min_interval_hours = coalesce(i.min_interval_hours, p.min_interval_hours),
+    max_interval_hours = coalesce(i.max_interval_hours, p.max_interval_hours), updated_at = now()
   from known k join input i on i.row = k.row
   where p.policy_id = k.policy_id and :update::boolean
   returning p.policy_id)

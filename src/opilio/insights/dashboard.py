@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Any
 from uuid import UUID
@@ -14,6 +14,7 @@ from opilio.insights.search import MOST_LIKE, policies_like, policies_of_host
 
 _Q = load_queries("opilio.insights")
 _COUNT_EXACTLY = 100_000
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 RETRY_BUCKETS = ("0", "1", "2", "3", "4", "5+")
 DURATION_BUCKETS = ("< 0.5", "< 1", "< 2", "< 5", "< 10", "< 30", "< 60", "60+")
 # Span and step of the charts: never more than a few hundred points.
@@ -175,8 +176,9 @@ class Figures:
             row = await session.row(_Q.system_status, most=_COUNT_EXACTLY)
             assert row is not None
             lately = await session.fetch(_Q.ended_lately)
-            hour = await session.row(_Q.figures_since, span=timedelta(hours=1))
-            day = await session.row(_Q.figures_since, span=timedelta(hours=24))
+            until = await session.value(_Q.counted_until) or _LONG_AGO
+            hour = await session.row(_Q.figures_since, span=timedelta(hours=1), counted_until=until)
+            day = await session.row(_Q.figures_since, span=timedelta(hours=24), counted_until=until)
             queues = await session.fetch(_Q.queues_waiting)
             cooling = await session.fetch(_Q.cooling_hosts, most=5)
             webhooks = await session.fetch(_Q.webhooks_in_trouble)

@@ -59,18 +59,23 @@ select coalesce(a.last_error_code, 'UNKNOWN_ERROR') as code, count(*)::int as jo
 where a.status <> 'done' and a.finished_at > now() - interval '1 hour'
 group by 1 order by 2 desc, 1 limit 10;
 
+-- name: counted_until
+-- The end of the newest minute that is counted.
+select max(minute) + interval '1 minute' from figure_minute;
+
 -- name: figures_since
--- Sums of the figures per minute since a time, plus jobs that finished after the newest of those minutes.
-with tail as (select greatest(coalesce(max(minute) + interval '1 minute', now() - :span::interval), now() - :span::interval) as at from figure_minute),
-minutes as (
+-- Sums of the figures per minute since a time, plus jobs that finished after the newest of those minutes. That moment is a parameter,
+-- so that the planner knows how few jobs are newer.
+with minutes as (
   select sum(done) as done, sum(failed) as failed, sum(expired) as expired, sum(crawls) as crawls, sum(seconds) as seconds, count(*) as minutes
   from figure_minute where minute >= now() - :span::interval),
 jobs as (
   select count(*) filter (where a.status = 'done') as done, count(*) filter (where a.status = 'failed') as failed,
     count(*) filter (where a.status = 'expired') as expired
-  from tail join job_archive a on a.finished_at >= tail.at),
+  from job_archive a where a.finished_at >= :counted_until::timestamptz and a.finished_at >= now() - :span::interval),
 crawled as (
-  select count(*) as crawls, sum(r.crawl_duration) as seconds from tail join result r on r.crawled_at >= tail.at and r.crawl_duration is not null)
+  select count(*) as crawls, sum(r.crawl_duration) as seconds from result r
+  where r.crawled_at >= :counted_until::timestamptz and r.crawled_at >= now() - :span::interval and r.crawl_duration is not null)
 select (coalesce(m.done, 0) + j.done)::int as done, (coalesce(m.failed, 0) + j.failed)::int as failed,
   (coalesce(m.expired, 0) + j.expired)::int as expired, (coalesce(m.crawls, 0) + c.crawls)::int as crawls,
   (coalesce(m.seconds, 0) + coalesce(c.seconds, 0))::float8 as seconds, m.minutes::int as minutes

@@ -282,3 +282,50 @@ async def test_digamma_in_sql_is_digamma(farm: Farm) -> None:
 
     for x in (0.05, 0.3, 1.0, 7.5, 400.0):
         assert await farm.value("select opilio_digamma($1)", x) == pytest.approx(digamma(x), abs=1e-7)
+
+
+async def test_a_page_that_follows_its_hour_goes_before_one_that_can_wait(farm_with: FarmMaker) -> None:
+    """Both wait for the budget; a tenth of a long interval is soon enough for the one, the hour passes for the other."""
+    farm = farm_with(crawl_budget_per_day=72)
+    await farm.policies(2, schedule="adaptive")
+    await farm.opilio.budgets.refit()
+    await farm.due()
+    for job in await farm.pull():
+        await farm.submit(job)
+    at = farm.clock.at
+    planned = "update crawl_state s set next_run_at = $2, early_at = $3 from policy p where p.policy_id = s.policy_id and p.url = $1"
+    await farm.rows(
+        planned, "https://shop.example/0", at + timedelta(days=10), at + timedelta(days=7)
+    )  # can wait
+    await farm.rows(planned, "https://shop.example/1", at + timedelta(days=10.5), at + timedelta(days=10.5))
+    order = []
+    farm.clock.at = at + timedelta(days=10.6)
+    await farm.rows("update crawl_pool set tokens = 0, tokens_at = $1", farm.clock.at)
+    for _ in range(2):
+        farm.later(minutes=20)  # pays for one crawl
+        assert await farm.due() == 1
+        (job,) = await farm.pull()
+        order.append(job.url)
+    assert order == ["https://shop.example/1", "https://shop.example/0"]
+
+
+async def test_pages_that_can_wait_are_no_backlog(farm: Farm) -> None:
+    made = await farm.policies(80, schedule="adaptive", frequency_hours=24)
+    await farm.opilio.budgets.refit()
+    at = farm.clock.at
+    waiting = (
+        "update crawl_state set last_success_at = $2, interval_days = 1, price_used = (select price from crawl_pool),"
+        " due_pool = '', place = 'due', next_run_at = $3, early_at = $4 where policy_id = any($1)"
+    )
+    deltas = []
+    for slack in (timedelta(days=3), timedelta(0)):
+        due = at - timedelta(days=0.5)
+        await farm.rows(waiting, made, at - timedelta(days=9), due, due - 3 * slack)
+        await farm.rows(
+            "update crawl_pool set delta = 0, refitted_at = $1, created_before = created - 100", at
+        )
+        farm.later(hours=1)
+        await farm.opilio.budgets.refit()
+        deltas.append(await farm.value("select delta from crawl_pool"))
+    assert deltas[0] == pytest.approx(0.0)
+    assert deltas[1] < 0.0  # a backlog raises the price

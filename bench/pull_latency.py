@@ -1,18 +1,25 @@
 """The cost of a pull depends on how many jobs are asked for, not on how many wait.
 
 The same pulls of ten, turn by turn, against a queue of 10 thousand jobs and one of 2 million; then again, after a
-single host that may not be visited has got half a million of those, at the best priority of all.
+single host that may not be visited has got half a million of those, at the best priority of all. Then jobs pulled and submitted over HTTP,
+before and after somebody else's transaction has been open for 90 seconds, so that nothing that ended since can be cleaned up.
 """
 
+import tempfile
 import time
+from pathlib import Path
 
+import asyncpg
+
+from bench.api import api, load, logins
 from bench.databases import create_database, fill, opilio_on, run, server
-from bench.report import Table, percentile
+from bench.report import Table, percentile, progress
 from bench.size import scaled
 from opilio.crawl.pull import Pull
 from opilio.runtime.bootstrap import Opilio
 
 PULLS, WARM_UP = scaled(400, 10), scaled(50, 2)
+BATCH, BOTS, SECONDS, PINNED_SECONDS = 100, 4, scaled(15, 1), scaled(90, 2)
 SMALL, LARGE, BLOCKED = scaled(10_000, 1_000), scaled(2_000_000, 2_000), scaled(500_000, 500)
 
 # A host that asked to be left alone for an hour, with half a million jobs that everybody would want first.
@@ -55,10 +62,32 @@ async def main() -> Table:
             for url, jobs in zip(urls, (SMALL, LARGE), strict=True):
                 await fill(url, jobs, jobs=True)
             report(table, f"{LARGE:,} pending", await in_turn(small, large))
+            who = await logins(large.database, BOTS)
             await run(urls[1], BLOCK)
             await run(urls[1], "vacuum analyze crawl_state")
             report(table, f"{LARGE:,}, {BLOCKED:,} of them blocked", await in_turn(small, large))
+        await pinned(table, urls[1], who)
     return table
+
+
+async def pinned(table: Table, url: str, who: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        async with api(url, Path(folder)) as port:
+            progress("without an open transaction")
+            normal = await load(port, who, batch=BATCH, seconds=SECONDS)
+            reader = await asyncpg.connect(url)
+            try:
+                async with reader.transaction(isolation="repeatable_read"):
+                    await reader.fetchval("select count(*) from host")
+                    progress(f"with a transaction that is open for {PINNED_SECONDS} s")
+                    await load(port, who, batch=BATCH, seconds=PINNED_SECONDS - SECONDS)
+                    at_the_end = await load(port, who, batch=BATCH, seconds=SECONDS)
+            finally:
+                await reader.close()
+    table.notes.append(
+        f"jobs/s over HTTP: {normal:,.0f}; at the end of {PINNED_SECONDS} s with an open transaction: {at_the_end:,.0f}"
+    )
+    table.goal("speed with an open transaction", at_the_end / normal, at_least=0.5)
 
 
 def report(table: Table, name: str, times: tuple[list[float], list[float]]) -> None:

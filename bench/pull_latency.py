@@ -20,7 +20,7 @@ from opilio.runtime.bootstrap import Opilio
 
 PULLS, WARM_UP = scaled(400, 10), scaled(50, 2)
 BATCH, BOTS, SECONDS, PINNED_SECONDS = 100, 4, scaled(15, 1), scaled(90, 2)
-SMALL, LARGE, BLOCKED = scaled(10_000, 1_000), scaled(2_000_000, 2_000), scaled(500_000, 500)
+SMALL, LARGE, BLOCKED = scaled(10_000, 1_000), scaled(2_000_000, 40_000), scaled(500_000, 500)
 
 # A host that asked to be left alone for an hour, with half a million jobs that everybody would want first.
 BLOCK = f"""

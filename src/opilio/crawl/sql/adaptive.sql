@@ -31,8 +31,7 @@ where p.policy_id = any(:policy_ids::uuid[]) and p.deleted_at is null and s.poli
 -- All pools once one of them is due for a refit, locked, so that one scheduler does it at a time.
 select b.pool, b.budget_per_day, b.price, b.delta, b.created, b.created_before, b.refitted_at, b.prior_shape, b.prior_days,
        coalesce(:now::timestamptz, now()) as at,
-       (select min(d.next_run_at + (d.next_run_at - least(d.early_at, d.next_run_at)) / 3) from crawl_state d
-        where d.place = 'due' and d.due_pool = b.pool and d.next_run_at <= coalesce(:now::timestamptz, now())) as first_due
+       (select d.next_run_at from crawl_state d where d.place = 'due' and d.due_pool = b.pool order by d.next_run_at limit 1) as first_due
 from crawl_pool b
 where exists (
   select 1 from crawl_pool x

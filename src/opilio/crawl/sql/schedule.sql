@@ -17,13 +17,9 @@ pools as materialized (  -- a budget pays out evenly; what was not used for 20 m
 worth as materialized (
   select p.pool, d.* from pools p cross join lateral (
     select x.* from (
-      (select f.tid, f.policy_id, f.last_success_at, f.interval_days, f.error_rate, true as due from (
-         select a.ctid as tid, a.policy_id, a.last_success_at, a.interval_days, a.error_rate, a.next_run_at, a.early_at
-         from crawl_state a
-         where a.place = 'due' and a.due_pool = p.pool and a.next_run_at <= coalesce(:now::timestamptz, now())
-         order by a.next_run_at limit 10000) f
-       -- a page may wait a tenth of its interval (early_at is 0.7 of it); one that follows its daily hour has none to wait
-       order by f.next_run_at + (f.next_run_at - least(f.early_at, f.next_run_at)) / 3 limit least(floor(p.tokens), :most::int)::int)
+      (select a.ctid as tid, a.policy_id, a.last_success_at, a.interval_days, a.error_rate, true as due from crawl_state a
+       where a.place = 'due' and a.due_pool = p.pool and a.next_run_at <= coalesce(:now::timestamptz, now())
+       order by a.next_run_at limit least(floor(p.tokens), :most::int)::int)
       union all  -- idle bots may take the nearest pages early, still within the budget
       (select e.tid, e.policy_id, e.last_success_at, e.interval_days, e.error_rate, false from (
          select a.ctid as tid, a.policy_id, a.last_success_at, a.interval_days, a.error_rate, a.early_at from crawl_state a

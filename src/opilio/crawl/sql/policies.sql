@@ -27,6 +27,7 @@ created as (
     coalesce(i.schedule, 'fixed'), i.min_interval_hours, i.max_interval_hours
   from input i join host h on h.name = i.host
   where not exists (select 1 from known k where k.row = i.row)
+  order by i.row  -- ids, and locks of imports at the same time, in the order of the file
   on conflict (url) where deleted_at is null do nothing
   returning policy_id, url),
 begun as (  -- due in no pool: a first visit does not wait for a budget

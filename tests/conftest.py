@@ -34,30 +34,6 @@ TEMPLATE = "opilio_template"
 os.environ.pop("PYTHONUNBUFFERED", None)
 
 
-# Files with tests that take minutes, most of it waiting, and folders with such files: they begin first.
-_LONG = (
-    "test_bench.py",
-    "test_chaos.py",
-    "packaging/",
-    "deploy/",
-    "runtime/",
-    "bot/",
-    "stories/",
-    "cli/",
-    "collector/",
-)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-
-    def turn(item: pytest.Item) -> int:
-        name = item.path.relative_to(here).as_posix()
-        return next((n for n, begin in enumerate(_LONG) if name.startswith(begin)), len(_LONG))
-
-    items.sort(key=turn)
-
-
 @contextmanager
 def locked(file: Path) -> Iterator[None]:
     with file.open("w") as handle:

@@ -20,9 +20,6 @@ MOST_AGAIN = 5
 MEMORY, ROOM = Path("/dev/shm"), 8 << 30
 # One more than cores: many tests wait for servers to start, end or notice something.
 WORKERS = max(os.cpu_count() or 1, 2) + 1
-# A file at a time, in the order of tests/conftest.py: those that take minutes first. By itself pytest-xdist would begin with
-# the files that have most tests, and end with one worker that waits for servers while the others have nothing left.
-SIDE_BY_SIDE = ("-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder")
 
 
 def failures(report: Path) -> dict[str, str]:
@@ -85,7 +82,7 @@ def main(words: list[str]) -> int:
 
 
 def run(home: Path, words: list[str]) -> int:
-    code = pytest(home / "first.xml", home / "first", *SIDE_BY_SIDE, *words)
+    code = pytest(home / "first.xml", home / "first", "-n", str(WORKERS), "--dist", "loadfile", *words)
     first = failures(home / "first.xml") if code else {}
     if code == 0:
         return 0

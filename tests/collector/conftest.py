@@ -16,6 +16,7 @@ from tests.components.fixtures import own_rabbitmq, rabbitmq, rabbitmq_url, redi
 @pytest.fixture(autouse=True, scope="session")
 def logs_on_stderr() -> None:
     """Background loops log in the process in which commands print."""
+    structlog.reset_defaults()  # a command that ran in this process before may have left processors for other loggers
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 
 

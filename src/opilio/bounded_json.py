@@ -136,9 +136,8 @@ def _split_slowly(text: bytes, most: int) -> list[bytes]:
 
 
 def _inside(value: Any) -> Iterable[Any]:
-    if value is None or isinstance(
-        value, _PLAIN
-    ):  # first, because most values are, and a Mapping is told slowly
+    # First, because most values are plain, and a Mapping is told slowly.
+    if value is None or isinstance(value, _PLAIN):
         return ()
     if isinstance(value, Mapping):
         return chain(value.keys(), value.values())

@@ -66,6 +66,8 @@ async def test_a_search_finds_url_name_and_article_number(
         chosen = await opilio.figures.search_policies(PolicyFilter(q=text))
         rows = await opilio.figures.policies(chosen, sort="newest", page=1, size=50)
         assert [row["id"] for row in rows] == wanted, text
+        due_first = await opilio.figures.policies(chosen, sort="next", page=1, size=50)
+        assert {row["id"] for row in due_first} == set(wanted), text
         assert await opilio.sorted_lists.count_policies(chosen) == len(wanted), text
         assert await opilio.figures.policy_ids(chosen, Choice(), 50) == wanted[::-1], text
 

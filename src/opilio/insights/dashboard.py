@@ -119,9 +119,8 @@ class PolicyFilter(msgspec.Struct, kw_only=True, frozen=True):
     @property
     def is_of_state(self) -> bool:
         """Whether it has only conditions on what crawls change."""
-        return not any(
-            (self.host, self.q, self.queue, self.is_hot is not None, self.label_key, self.policy_ids)
-        )
+        found = self.policy_ids is not None  # also if a search found nothing
+        return not any((self.host, self.q, self.queue, self.is_hot is not None, self.label_key, found))
 
 
 class JobFilter(msgspec.Struct, kw_only=True, frozen=True):

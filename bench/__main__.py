@@ -14,6 +14,7 @@ BENCHES = (
     "scheduling",
     "imports",
     "cost",
+    "parameters",
     "throughput",
     "peers",
     "startup",

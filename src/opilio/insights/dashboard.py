@@ -275,9 +275,7 @@ class Figures:
         """The same filter with the ids that its text means, if they are few: so they are searched for once."""
         if chosen.q is None:
             return chosen
-        async with self._db.transaction() as session:
-            await session.execute(_Q.plan_for_these_values)
-            found = await policies_like(session, chosen.q, most=MOST_LIKE + 1)
+        found = await policies_like(self._db, chosen.q, most=MOST_LIKE + 1)
         few = len(found) <= MOST_LIKE
         return msgspec.structs.replace(chosen, q=None, policy_ids=found) if few else chosen
 
@@ -285,23 +283,17 @@ class Figures:
         """The same filter with the ids of the policies that its text or its host means."""
         if chosen.policy_ids is not None or (chosen.q is None and chosen.host is None):
             return chosen
-        async with self._db.transaction() as session:
-            await session.execute(_Q.plan_for_these_values)
-            if chosen.q is not None:
-                return msgspec.structs.replace(
-                    chosen, q=None, policy_ids=await policies_like(session, chosen.q)
-                )
-            assert chosen.host is not None
+        if chosen.q is not None:
+            found: list[UUID] | None = await policies_like(self._db, chosen.q)
+            return msgspec.structs.replace(chosen, q=None, policy_ids=found)
+        assert chosen.host is not None
+        async with self._db.session() as session:
             found = await policies_of_host(session, chosen.host)
         return msgspec.structs.replace(chosen, policy_ids=found)
 
     async def policies_like(self, q: str | None) -> list[UUID] | None:
         """The policies that a search for jobs or results means; None if nothing is searched for."""
-        if q is None:
-            return None
-        async with self._db.transaction() as session:
-            await session.execute(_Q.plan_for_these_values)
-            return await policies_like(session, q)
+        return None if q is None else await policies_like(self._db, q)
 
     async def names(self, kind: str, ids: Sequence[UUID]) -> dict[UUID, str]:
         """What people call some policies or jobs: the product, or else the URL."""

@@ -9,13 +9,13 @@ from uuid import UUID
 
 import msgspec
 
-from opilio.adapters.postgres import Database, Row, Session, load_queries
+from opilio.adapters.postgres import Database, Row, load_queries
 from opilio.insights.search import MOST_LIKE, policies_like, policies_of_host
 
 _Q = load_queries("opilio.insights")
 _POINTS = 60
 # No index can put changes in order by their size; so many of the newest are sorted and counted, and the page says so.
-BOUND = 10_000
+BOUND = 5_000
 _BATCH = 2_000
 MAX_COMPARED = 5
 
@@ -75,15 +75,6 @@ def _change(old: Decimal | None, new: Decimal) -> float | None:
     return float((new - old) / old) if old else None
 
 
-async def _policies(session: Session, chosen: PriceFilter) -> list[UUID] | None:
-    """The policies whose changes a filter chooses, if it says and if they are few."""
-    if chosen.q is not None:
-        found = await policies_like(session, chosen.q, most=MOST_LIKE + 1)
-        if len(found) <= MOST_LIKE:
-            return found
-    return None if chosen.host is None else await policies_of_host(session, chosen.host)
-
-
 class Prices:
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -107,9 +98,9 @@ class Prices:
     ) -> list[Row]:
         """A page of changes and one row more, if there is one."""
         fields = msgspec.structs.asdict(chosen)
+        fields["policy_ids"] = await self._policies(chosen)
         async with self._db.transaction() as session:
             await session.execute(_Q.plan_for_these_values)
-            fields["policy_ids"] = await _policies(session, chosen)
             return await session.fetch(
                 _Q.price_changes,
                 since=since,
@@ -120,6 +111,17 @@ class Prices:
                 skip=(page - 1) * size,
                 **fields,
             )
+
+    async def _policies(self, chosen: PriceFilter) -> list[UUID] | None:
+        """The policies whose changes a filter chooses, if it says and if they are few."""
+        if chosen.q is not None:
+            found = await policies_like(self._db, chosen.q, most=MOST_LIKE + 1)
+            if len(found) <= MOST_LIKE:
+                return found
+        if chosen.host is None:
+            return None
+        async with self._db.session() as session:
+            return await policies_of_host(session, chosen.host)
 
     async def all_changes(
         self, chosen: PriceFilter, *, since: datetime, sort: str, reverse: bool = False

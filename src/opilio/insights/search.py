@@ -1,8 +1,9 @@
 """The policies that a filter of jobs, results or policies means: looked up first, so that an index finds their rows."""
 
+import asyncio
 from uuid import UUID
 
-from opilio.adapters.postgres import Session, load_queries
+from opilio.adapters.postgres import Database, Session, load_queries
 
 _Q = load_queries("opilio.insights")
 MOST_LIKE = 1_000
@@ -10,11 +11,14 @@ MOST_LIKE = 1_000
 _FEW = 200
 
 
-async def policies_like(session: Session, q: str, *, most: int = MOST_LIKE) -> list[UUID]:
-    """The newest policies whose URL, name or article number has this text."""
+async def policies_like(database: Database, q: str, *, most: int = MOST_LIKE) -> list[UUID]:
+    """The newest policies whose URL, name or article number has this text; the two tables are read at the same time."""
     # Lower case of ASCII alone is several times faster, and all that an ASCII text needs.
-    rows = await session.fetch(_Q.policies_like, q=q, is_ascii=q.isascii(), most=most)
-    return [row["id"] for row in rows]
+    by_url, by_title = await asyncio.gather(
+        database.fetch(_Q.policies_by_url, q=q, most=most),
+        database.fetch(_Q.policies_by_title, q=q, is_ascii=q.isascii(), most=most),
+    )
+    return sorted({row["id"] for row in (*by_url, *by_title)}, reverse=True)[:most]
 
 
 async def policies_of_host(session: Session, host: str) -> list[UUID] | None:

@@ -46,17 +46,17 @@ group by 1 order by 1;
 -- Which of these hosts are left alone now, and until when.
 select h.name as host, h.cooling_until from host h where h.name = any(:hosts::text[]) and h.cooling_until > now();
 
--- name: policies_like
--- Policies whose URL, name or article number has this text, newest first. Two scans of one table each cost less than a join; URLs are ASCII.
-select x.policy_id as id from (
-  (select p.policy_id from policy p where position(lower(:q::text) in lower(p.url collate "C")) > 0
-  order by p.policy_id desc limit :most::int)
-  union
-  (select s.policy_id from policy_state s
-  where position(lower(:q::text) in case when :is_ascii::boolean then lower(s.last_title collate "C") else lower(s.last_title) end) > 0
-    or s.last_data ->> 'sku' = :q::text
-  order by s.policy_id desc limit :most::int)) x
-order by x.policy_id desc limit :most::int;
+-- name: policies_by_url
+-- Policies whose URL has this text, newest first; URLs are ASCII.
+select p.policy_id as id from policy p where position(lower(:q::text) in lower(p.url collate "C")) > 0
+order by p.policy_id desc limit :most::int;
+
+-- name: policies_by_title
+-- Policies whose name has this text, or whose article number it is, newest first.
+select s.policy_id as id from policy_state s
+where position(lower(:q::text) in case when :is_ascii::boolean then lower(s.last_title collate "C") else lower(s.last_title) end) > 0
+  or s.last_data ->> 'sku' = :q::text
+order by s.policy_id desc limit :most::int;
 
 -- name: policies_of_host
 -- The policies of a host, deleted ones too, and those whose URL was on it before.

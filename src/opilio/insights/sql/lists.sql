@@ -38,18 +38,13 @@ with chosen as materialized (
       p.policy_id desc
     limit :most::int offset :skip::int)
     union all
-    (select s.policy_id from (
-      (select s.policy_id, s.next_run_at from policy_state s
-      where :by_state::boolean and s.enabled and :enabled::boolean is not false
-        and (:failing::boolean is null or (s.failure_count > 0) = :failing::boolean)
-        and (:due::boolean is null or (s.next_run_at <= now()) = :due::boolean)
-      order by s.next_run_at, s.policy_id desc limit :most::int + :skip::int)
-      union all
-      (select s.policy_id, s.next_run_at from policy_state s join policy p on p.policy_id = s.policy_id
-      where :by_state::boolean and not s.enabled and :enabled::boolean is not true and p.deleted_at is null
-        and (:failing::boolean is null or (s.failure_count > 0) = :failing::boolean)
-        and (:due::boolean is null or (s.next_run_at <= now()) = :due::boolean)
-      order by s.next_run_at, s.policy_id desc limit :most::int + :skip::int)) s
+    (select s.policy_id from policy_state s
+    where :by_state::boolean
+      and (:enabled::boolean is null or s.enabled = :enabled::boolean)
+      and (:failing::boolean is null or (s.failure_count > 0) = :failing::boolean)
+      and (:due::boolean is null or (s.next_run_at <= now()) = :due::boolean)
+      -- a scalar, because the planner would answer "exists" from a hash of all policies
+      and case when s.enabled then true else (select p.deleted_at is null from policy p where p.policy_id = s.policy_id) end
     order by s.next_run_at, s.policy_id desc
     limit :most::int offset :skip::int)) p)
 select p.policy_id as id, p.url, h.name as host, s.enabled, p.frequency_hours, p.priority, p.job_queue as queue, p.hot, p.labels,
@@ -99,7 +94,7 @@ where (:after::uuid is null or j.job_id > :after::uuid) and (:until::uuid is nul
   and (:status::text is null or (j.place = 'locked') = (:status::text = 'locked'))
   and (:host::text is null or j.host_id = (select x.host_id from host x where x.name = :host::text))
   and (:policy_id::uuid is null or j.policy_id = :policy_id::uuid)
-  and (:bot_id::text is null or j.locked_by = :bot_id::text)
+  and (:bot_id::text is null or (j.place = 'locked' and j.locked_by = :bot_id::text))
   and (:policy_ids::uuid[] is null or j.policy_id = any(:policy_ids::uuid[]))
   and (:error::text is null or j.last_error_code = :error::text)
   and :finished_since::timestamptz is null and :finished_until::timestamptz is null

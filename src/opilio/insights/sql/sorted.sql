@@ -9,7 +9,7 @@ with found as materialized (
     and (:status::text is null or (j.place = 'locked') = (:status::text = 'locked'))
     and (:host::text is null or j.host_id = (select x.host_id from host x where x.name = :host::text))
     and (:policy_id::uuid is null or j.policy_id = :policy_id::uuid)
-    and (:bot_id::text is null or j.locked_by = :bot_id::text)
+    and (:bot_id::text is null or (j.place = 'locked' and j.locked_by = :bot_id::text))
     and (:policy_ids::uuid[] is null or j.policy_id = any(:policy_ids::uuid[]))
     and (:error::text is null or j.last_error_code = :error::text)
     and :finished_since::timestamptz is null and :finished_until::timestamptz is null

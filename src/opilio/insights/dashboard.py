@@ -275,7 +275,7 @@ class Figures:
         """The same filter with the ids that its text means, if they are few: so they are searched for once."""
         if chosen.q is None:
             return chosen
-        found = await policies_like(self._db, chosen.q, most=MOST_LIKE + 1)
+        found = await policies_like(self._db, chosen.q, most=MOST_LIKE + 1, with_deleted=False)
         few = len(found) <= MOST_LIKE
         return msgspec.structs.replace(chosen, q=None, policy_ids=found) if few else chosen
 

@@ -11,12 +11,14 @@ MOST_LIKE = 1_000
 _FEW = 200
 
 
-async def policies_like(database: Database, q: str, *, most: int = MOST_LIKE) -> list[UUID]:
+async def policies_like(
+    database: Database, q: str, *, most: int = MOST_LIKE, with_deleted: bool = True
+) -> list[UUID]:
     """The newest policies whose URL, name or article number has this text; the two tables are read at the same time."""
     # Lower case of ASCII alone is several times faster, and all that an ASCII text needs.
     by_url, by_title = await asyncio.gather(
-        database.fetch(_Q.policies_by_url, q=q, most=most),
-        database.fetch(_Q.policies_by_title, q=q, is_ascii=q.isascii(), most=most),
+        database.fetch(_Q.policies_by_url, q=q, most=most, with_deleted=with_deleted),
+        database.fetch(_Q.policies_by_title, q=q, is_ascii=q.isascii(), most=most, with_deleted=with_deleted),
     )
     return sorted({row["id"] for row in (*by_url, *by_title)}, reverse=True)[:most]
 

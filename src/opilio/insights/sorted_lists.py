@@ -7,11 +7,12 @@ from uuid import UUID
 from opilio.adapters.postgres import Database, load_queries
 from opilio.contracts.management import Job, Result
 from opilio.insights.dashboard import Choice, Figures, JobFilter, PolicyFilter, fields_of
+from opilio.insights.search import MOST_LIKE
 
 _Q = load_queries("opilio.insights")
 # No index could serve every order of every filter; so many of the newest rows are sorted, and the page says so.
 SORTED_AT_MOST = 10_000
-COUNTED_AT_MOST = 1_000
+COUNTED_AT_MOST = MOST_LIKE  # a search that found more need not count
 
 
 class SortedLists:
@@ -41,6 +42,9 @@ class SortedLists:
     # ── totals: exact below the bound ────────────────────────────────────────────────────────────
 
     async def count_policies(self, chosen: PolicyFilter) -> int:
+        """Of a filter whose text was searched for: a text that is still there has more policies than are counted."""
+        if chosen.q is not None and chosen == PolicyFilter(q=chosen.q):
+            return COUNTED_AT_MOST
         return len(await self._figures.policy_ids(chosen, Choice(), COUNTED_AT_MOST, in_order=False))
 
     async def count_jobs(self, chosen: JobFilter) -> int:

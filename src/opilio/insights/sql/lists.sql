@@ -16,7 +16,8 @@ with chosen as materialized (
       and (:enabled::boolean is null or s.enabled = :enabled::boolean)
       and (:host::text is null or p.host_id = (select x.host_id from host x where x.name = :host::text))
       and (:policy_ids::uuid[] is null or p.policy_id = any(:policy_ids::uuid[]))
-      and (:q::text is null or position(lower(:q::text) in lower(p.url || ' ' || coalesce(s.last_title, ''))) > 0
+      and (:q::text is null or position(lower(:q::text) in lower(p.url collate "C")) > 0
+        or position(lower(:q::text) in lower(s.last_title)) > 0
         or s.last_data ->> 'sku' = :q::text)
       and (:queue::text is null or p.job_queue = :queue::text)
       and (:is_hot::boolean is null or p.hot = :is_hot::boolean)
@@ -65,7 +66,8 @@ where p.deleted_at is null
   and (:enabled::boolean is null or s.enabled = :enabled::boolean)
   and (:host::text is null or p.host_id = (select x.host_id from host x where x.name = :host::text))
   and (:policy_ids::uuid[] is null or p.policy_id = any(:policy_ids::uuid[]))
-  and (:q::text is null or position(lower(:q::text) in lower(p.url || ' ' || coalesce(s.last_title, ''))) > 0
+  and (:q::text is null or position(lower(:q::text) in lower(p.url collate "C")) > 0
+        or position(lower(:q::text) in lower(s.last_title)) > 0
         or s.last_data ->> 'sku' = :q::text)
   and (:queue::text is null or p.job_queue = :queue::text)
   and (:is_hot::boolean is null or p.hot = :is_hot::boolean)

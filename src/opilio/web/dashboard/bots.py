@@ -23,7 +23,7 @@ async def list_bots(request: PageRequest) -> Page:
         "items": found.items,
         "next_cursor": found.next_cursor,
         "hours": {bot: [row["done"] for row in rows] for bot, rows in hours.items()},
-        "now": (await request.app.live.system_status()).at,
+        "now": await request.app.live.now(),
         "server": request.server,
         "chosen": chosen,
         "tokens": tokens,
@@ -79,7 +79,7 @@ async def one_bot(request: PageRequest) -> Page:
         "locked": locked,
         "ended": ended,
         "errors": errors,
-        "now": (await request.app.live.system_status()).at,
+        "now": await request.app.live.now(),
         "server": request.server,
     }
     data = {"bot": bot, "locked": locked, "errors": errors, "jobs": ended}

@@ -33,7 +33,7 @@ async def list_hosts(request: PageRequest) -> Page:
         "total": await found.total(request, lambda: request.opilio.sorted_lists.count_hosts(q, cooling)),
         "rates": await figures.error_rates([row["host"] for row in shown]),
         "fleet": request.opilio.settings.fleet_limits,
-        "now": (await request.app.live.system_status()).at,
+        "now": await request.app.live.now(),
         "edit": next((row for row in shown if row["host"] == request.query("edit")), None),
     }
     return Page("hosts.html", request.locale.gettext("Hosts"), values, rows=shown)
@@ -47,7 +47,7 @@ async def one_host(request: PageRequest) -> Page:
     policies = await request.opilio.figures.policies(
         PolicyFilter(host=host.host), sort="priority", page=1, size=10
     )
-    now = (await request.app.live.system_status()).at
+    now = await request.app.live.now()
     values = {
         "host": host,
         "failed": failed,

@@ -1,5 +1,6 @@
 """Jobs: the list by state, and the page of one as the state machine that it is."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -41,8 +42,7 @@ def job_filter(request: PageRequest) -> JobFilter:
 @JOBS.page("/jobs")
 async def list_jobs(request: PageRequest) -> Page:
     chosen = await request.opilio.figures.search_jobs(job_filter(request))
-    found = await _found(request, chosen)
-    status = await request.app.live.system_status()
+    found, status = await asyncio.gather(_found(request, chosen), request.app.live.system_status())
     gettext = request.locale.gettext
     values = {
         "items": found.items,

@@ -43,7 +43,7 @@ async def list_policies(request: PageRequest) -> Page:
     rows = await request.opilio.figures.policies(chosen, sort=sort, reverse=reverse, page=number, size=_SIZE)
     found = Found(rows[:_SIZE], more=len(rows) > _SIZE)
     shown = found.items
-    now = (await request.app.live.system_status()).at
+    now = await request.app.live.now()
     gettext = request.locale.gettext
     return Page(
         "policies.html",
@@ -81,7 +81,7 @@ async def one_policy(request: PageRequest) -> Page:
     changes = await opilio.insights.history(policy.id, limit=30)
     last = await opilio.figures.last_values(policy.id)
     rated = rate(request, policy)
-    now = (await request.app.live.system_status()).at
+    now = await request.app.live.now()
     trends = await opilio.prices.trends([policy.id], now)
     title = last["last_title"] if last else None
     learnt = await opilio.recrawl.policy(policy.id)

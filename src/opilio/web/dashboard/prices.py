@@ -45,7 +45,7 @@ def _percent(text: str | None) -> float | None:
 @PRICES.page("/prices")
 async def price_changes(request: PageRequest) -> Page:
     span, (sort, reverse) = _span(request), request.sort(SORTS)
-    now = (await request.app.live.system_status()).at
+    now = await request.app.live.now()
     since = now - SPANS[span]
     number = request.page_number()
     prices = request.opilio.prices
@@ -76,7 +76,7 @@ async def export_changes(request: PageRequest) -> Response[Any]:
         raise Invalid("format", "must be one of %(names)s", names=", ".join(FORMATS))
     kind.check()
     span, (sort, reverse) = _span(request), request.sort(SORTS)
-    since = (await request.app.live.system_status()).at - SPANS[span]
+    since = await request.app.live.now() - SPANS[span]
     changes = request.opilio.prices.all_changes(
         price_filter(request), since=since, sort=sort, reverse=reverse
     )

@@ -1,10 +1,11 @@
 """What a policy may say beyond its types."""
 
 import math
+from typing import Any
 
 import pytest
 
-from opilio.contracts.policies import PolicyInput
+from opilio.contracts.policies import PolicyInput, PolicyPatch
 from opilio.crawl.policy import check
 from opilio.errors import Invalid
 
@@ -47,3 +48,30 @@ def test_nul_is_refused_at_any_depth(field: str) -> None:
     with pytest.raises(Invalid) as refusal:
         check(PolicyInput(url="https://a.example/", **{field: {"headers": [{"a": "\x00"}]}}))
     assert refusal.value.field == field
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"frequency_hours": math.inf},
+        {"timeout_minutes": 1e300},
+        {"queue": "gpu"},
+        {"queue": None},
+        {"min_interval_hours": None, "max_interval_hours": 2},
+        {"min_interval_hours": 3, "max_interval_hours": 2},
+        {"labels": {"": "x"}},
+        {"labels": {"k\x00": "x"}},
+        {"rule_set": {"a": "\x00"}},
+        {"crawl_config": {}, "rule_set": {}, "labels": {}},
+    ],
+)
+def test_a_patch_is_held_to_the_same_rules(fields: dict[str, Any]) -> None:
+    def refusal(policy: PolicyInput | PolicyPatch) -> str | None:
+        try:
+            check(policy)
+        except Invalid as error:
+            return f"{error.field}: {error.message}"
+        return None
+
+    assert refusal(PolicyPatch(**fields)) == refusal(PolicyInput(url="https://a.example/", **fields))

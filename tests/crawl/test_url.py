@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from opilio.crawl.url import MAX_LENGTH, domain_name, normalise
+from opilio.crawl.url import MAX_LENGTH, domain_name, normalise, normalise_parts
 from opilio.errors import Invalid
 from opilio.net.allowed_addresses import AllowList, parse_allow
 
@@ -166,6 +166,37 @@ def test_the_normal_form_is_normal(text: str) -> None:
     assert first.url.isascii()
     assert len(first.url) <= MAX_LENGTH
     assert first.host == first.host.lower()
+
+
+NEARLY_PLAIN = st.builds(
+    "{}://{}{}{}".format,
+    st.sampled_from(["http", "https", "Http", "ftp", ""]),
+    HOSTS
+    | st.sampled_from(["a.example", "A.example", "a.example.", "-a.example", "a..b", "1.2.3", "b.local", ""]),
+    st.sampled_from(["", "", "", ":443", "@b.example"]),
+    st.text(st.sampled_from("aZ09_%/:@!$&'()*+,;=~.-?#[]{}|^`<>\"\\ \n\xe9"), max_size=30).map(
+        lambda text: f"/{text}"
+    ),
+)
+
+
+@given(NEARLY_PLAIN | URLS)
+@example("https://a.example/?")
+@example("https://a.example/a?b#")
+@example("https://a.example//b")
+@example("https://127.1/a")
+@example("https://0x7f.1/a")
+@example("https://xn--bcher-kva.example/")
+@example("https://a.example/" + "a" * 2048)
+def test_the_short_way_says_what_the_long_way_says(text: str) -> None:
+    for allow in (NOBODY, EVERYTHING):
+        answers = []
+        for way in (normalise, normalise_parts):
+            try:
+                answers.append(way(text, allow))
+            except Invalid as refusal:
+                answers.append((refusal.field, refusal.message))
+        assert answers[0] == answers[1]
 
 
 @given(st.text(max_size=60))

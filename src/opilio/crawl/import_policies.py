@@ -5,10 +5,13 @@ imported; `Invalid` is raised only where no row can be read at all: no header, n
 Rows are counted from 1: lines of a JSONL file or a list, rows below the header of a CSV file, `<url>`s of a sitemap.
 """
 
+import asyncio
 import csv
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import aclosing
 from itertools import chain, islice
+from operator import attrgetter
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -16,7 +19,7 @@ from msgspec import UNSET
 
 from opilio import audit
 from opilio.contracts.policies import ImportRow, PolicyPatch
-from opilio.crawl.policies import Draft
+from opilio.crawl.policies import CheckedDrafts, Draft
 from opilio.crawl.sitemap import sitemap_locations
 from opilio.errors import Invalid, Refused
 from opilio.validation import plain_words, translatable
@@ -38,11 +41,12 @@ def read_csv(lines: Iterable[str], columns: Mapping[str, str] | None = None) -> 
     """
     table, names = _open_table(lines)
     header = _header([(columns or {}).get(name, name) for name in names])
+    unknown = next((name for name in header if name and name not in FIELDS), None)
     for row, cells in enumerate(_rows(table), 1):
         if isinstance(cells, csv.Error):
             yield _rejected(row, None, _Row(translatable("cannot be read: %(error)s"), error=str(cells)))
         else:
-            yield _from_cells(row, header, cells)
+            yield _from_cells(row, header, cells, unknown)
 
 
 def _open_table(lines: Iterable[str]) -> tuple[Iterator[list[str]], list[str]]:
@@ -117,15 +121,14 @@ def _rows(table: Iterator[list[str]]) -> Iterator[list[str] | csv.Error]:
             yield cells
 
 
-def _from_cells(row: int, header: list[str], cells: list[str]) -> Reading:
+def _from_cells(row: int, header: list[str], cells: list[str], unknown: str | None) -> Reading:
     if len(cells) != len(header):
         text = translatable("has %(cells)s cells; the header names %(columns)s columns")
         return _rejected(row, None, _Row(text, cells=len(cells), columns=len(header)))
-    said = {name: cell.strip() for name, cell in zip(header, cells, strict=True) if name and cell.strip()}
+    said = {name: text for name, cell in zip(header, cells, strict=True) if name and (text := cell.strip())}
     url = said.get("url")
-    unknown = [name for name in header if name and name not in FIELDS]
     if unknown:
-        return _rejected(row, url, _unknown(unknown[0]))
+        return _rejected(row, url, _unknown(unknown))
     values: dict[str, Any] = {}
     for name, cell in said.items():
         try:
@@ -296,33 +299,57 @@ def _in_words(error: msgspec.ValidationError) -> Refused:
 class PolicyStore(Protocol):
     """`Policies`, or a stand-in for tests."""
 
-    async def import_drafts(self, drafts: Iterable[Draft], by: str) -> list[ImportRow]: ...
+    def check_drafts(self, drafts: Iterable[Draft]) -> CheckedDrafts: ...
 
-    async def preview_drafts(self, drafts: Iterable[Draft]) -> list[ImportRow]: ...
+    async def import_checked(self, checked: CheckedDrafts, by: str) -> list[ImportRow]: ...
+
+    async def preview_checked(self, checked: CheckedDrafts) -> list[ImportRow]: ...
 
 
 async def import_rows(
     policies: PolicyStore, readings: Iterable[Reading], by: str = audit.SYSTEM, *, batch: int = BATCH
 ) -> AsyncIterator[list[ImportRow]]:
     """Saves what was read, a batch at a time, and answers every row in the order of the file."""
-    source = iter(readings)
-    while chunk := list(islice(source, batch)):
-        rejected = [reading for reading in chunk if isinstance(reading, ImportRow)]
-        saved = await policies.import_drafts((r for r in chunk if isinstance(r, Draft)), by)
-        yield sorted([*rejected, *saved], key=lambda answer: answer.row)
+    async with aclosing(_batches(policies, readings, batch)) as batches:
+        async for rejected, checked in batches:
+            saved = await policies.import_checked(checked, by)
+            yield sorted([*rejected, *saved], key=_row)
 
 
 async def preview_rows(
     policies: PolicyStore, readings: Iterable[Reading], *, batch: int = BATCH
 ) -> AsyncIterator[list[ImportRow]]:
     """What an import would answer for every row; nothing is written."""
-    source = iter(readings)
     seen: set[str | None] = set()
-    while chunk := list(islice(source, batch)):
+    async with aclosing(_batches(policies, readings, batch)) as batches:
+        async for rejected, checked in batches:
+            judged = await policies.preview_checked(checked)
+            for answer in judged:
+                if answer.status == "created" and answer.url in seen:
+                    answer.status = "updated"  # the row before has created it by then
+                seen.add(answer.url)
+            yield sorted([*rejected, *judged], key=_row)
+
+
+_row = attrgetter("row")
+_Batch: TypeAlias = tuple[list[ImportRow], CheckedDrafts]
+
+
+async def _batches(
+    policies: PolicyStore, readings: Iterable[Reading], size: int
+) -> AsyncGenerator[_Batch, None]:
+    """Batches, read and checked in a thread: the next one while the caller still saves the one before."""
+    source = iter(readings)
+
+    def read() -> _Batch | None:
+        chunk = list(islice(source, size))
         rejected = [reading for reading in chunk if isinstance(reading, ImportRow)]
-        judged = await policies.preview_drafts(r for r in chunk if isinstance(r, Draft))
-        for answer in judged:
-            if answer.status == "created" and answer.url in seen:
-                answer.status = "updated"  # the row before has created it by then
-            seen.add(answer.url)
-        yield sorted([*rejected, *judged], key=lambda answer: answer.row)
+        return (rejected, policies.check_drafts(r for r in chunk if isinstance(r, Draft))) if chunk else None
+
+    ahead = asyncio.create_task(asyncio.to_thread(read))
+    try:
+        while batch := await ahead:
+            ahead = asyncio.create_task(asyncio.to_thread(read))
+            yield batch
+    finally:  # nobody closes the file under a thread that still reads it
+        await asyncio.gather(ahead, return_exceptions=True)

@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 from functools import partial
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import asyncpg
@@ -24,13 +25,19 @@ from opilio.errors import Conflict, Invalid, NotFound
 from opilio.net.allowed_addresses import AllowList
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(NamedTuple):
     """One row of an import, read but not yet checked; `patch` has only the fields that the row gave."""
 
     row: int
     url: str
     patch: PolicyPatch
+
+
+class CheckedDrafts(NamedTuple):
+    """What of an import can be saved, in groups without a URL twice, and the answers to what cannot."""
+
+    groups: list[list[tuple[int, CrawlUrl, PolicyPatch]]]
+    refused: list[ImportRow]
 
 
 class Policies:
@@ -66,37 +73,39 @@ class Policies:
 
     async def import_drafts(self, drafts: Iterable[Draft], by: str = audit.SYSTEM) -> list[ImportRow]:
         """Creates or updates, each row answered. A URL that is in the list twice is created, then updated."""
-        good, answers = self._check(drafts)
-        for group in _without_repeats(good):
+        return await self.import_checked(self.check_drafts(drafts), by)
+
+    async def import_checked(self, checked: CheckedDrafts, by: str = audit.SYSTEM) -> list[ImportRow]:
+        answers = list(checked.refused)
+        for group in checked.groups:
             saved = await self._db.transact(partial(self._import, rows=group, by=by))
-            for row, url, _ in group:
-                answers[row] = ImportRow(row=row, url=url.url, status=saved[row]["status"])
-        return [answers[row] for row in sorted(answers)]
+            answers += [ImportRow(row=row, url=url.url, status=saved[row]["status"]) for row, url, _ in group]
+        return sorted(answers, key=attrgetter("row"))
 
-    async def preview_drafts(self, drafts: Iterable[Draft]) -> list[ImportRow]:
-        """What `import_drafts` would answer, without a write; a URL that is in the list twice is created twice."""
-        good, answers = self._check(drafts)
-        urls = list({url.url for _, url, _ in good})
+    async def preview_checked(self, checked: CheckedDrafts) -> list[ImportRow]:
+        """What `import_checked` would answer, without a write; a URL that is in the list twice is created twice."""
+        urls = [url.url for group in checked.groups[:1] for _, url, _ in group]  # it has every URL once
         known = {row["url"] for row in await self._db.fetch(QUERIES.known_urls, urls=urls)} if urls else set()
-        for row, url, _ in good:
-            status = "updated" if url.url in known else "created"
-            answers[row] = ImportRow(row=row, url=url.url, status=status)
-        return [answers[row] for row in sorted(answers)]
+        answers = [
+            ImportRow(row=row, url=url.url, status="updated" if url.url in known else "created")
+            for group in checked.groups
+            for row, url, _ in group
+        ]
+        return sorted([*checked.refused, *answers], key=attrgetter("row"))
 
-    def _check(
-        self, drafts: Iterable[Draft]
-    ) -> tuple[list[tuple[int, CrawlUrl, PolicyPatch]], dict[int, ImportRow]]:
-        """The rows that can be saved, and the answers to those that cannot."""
+    def check_drafts(self, drafts: Iterable[Draft]) -> CheckedDrafts:
+        """Needs no database and no event loop: an import does it in a thread."""
         good: list[tuple[int, CrawlUrl, PolicyPatch]] = []
-        refused: dict[int, ImportRow] = {}
+        refused: list[ImportRow] = []
         for draft in drafts:
             try:
-                good.append((draft.row, normalise(draft.url, self._allow), checked(draft.patch)))
+                url = normalise(draft.url, self._allow)
+                rules.check(draft.patch)
+                good.append((draft.row, url, draft.patch))
             except Invalid as error:
-                refused[draft.row] = ImportRow(
-                    row=draft.row, url=draft.url, status="rejected", error=error.message
-                ).refused_with(error)
-        return good, refused
+                answer = ImportRow(row=draft.row, url=draft.url, status="rejected", error=error.message)
+                refused.append(answer.refused_with(error))
+        return CheckedDrafts(_without_repeats(good), refused)
 
     async def _import(
         self, session: Session, rows: Sequence[tuple[int, CrawlUrl, PolicyPatch]], by: str
@@ -114,9 +123,11 @@ class Policies:
         saved: dict[int, Row] = {}
         waiting = list(rows)
         while waiting:  # a URL that another import created meanwhile is neither known nor new: try again
-            given = [_PolicyRow(row, url.url, url.host, _queue(patch), patch) for row, url, patch in waiting]
             found = await session.fetch(
-                QUERIES.save_policies, policies=given, update=update, now=self._clock.now()
+                QUERIES.save_policies,
+                policies=[_values(*row) for row in waiting],
+                update=update,
+                now=self._clock.now(),
             )
             saved |= {row["row"]: row for row in found}
             waiting = [row for row in waiting if row[0] not in saved]
@@ -248,25 +259,15 @@ async def _record(session: Session, by: str, action: str, policy_ids: Sequence[U
         await audit.record(session, by, f"policies.{action}", "policies", {"ids": list(policy_ids)})
 
 
-def checked(patch: PolicyPatch) -> PolicyPatch:
-    """Checks the given fields by the rules for a whole policy."""
-    rules.check(PolicyInput(**({"url": "x"} | _given_fields(patch))))
-    return patch
-
-
 def _given_fields(patch: PolicyPatch) -> dict[str, Any]:
     fields = {name: getattr(patch, name) for name in patch.__struct_fields__}
     return {name: value for name, value in fields.items() if value is not UNSET}
 
 
-class _PolicyRow(msgspec.Struct, frozen=True):
-    """A row of `save_policies`, as JSON: fields of the patch that are not given are not written."""
-
-    row: int
-    url: str
-    host: str
-    job_queue: str
-    patch: PolicyPatch
+def _values(row: int, url: CrawlUrl, patch: PolicyPatch) -> dict[str, Any]:
+    """A row of `save_policies`: fields of the patch that are not given are left out."""
+    values: dict[str, Any] = msgspec.to_builtins(patch, builtin_types=(datetime, Decimal))
+    return values | {"row": row, "url": url.url, "host": url.host, "job_queue": _queue(patch)}
 
 
 def _queue(patch: PolicyPatch) -> str:

@@ -1,8 +1,8 @@
 """What URL a policy may have, and the one form it is kept in."""
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import idna
@@ -18,10 +18,13 @@ _LABEL = re.compile(r"^(?!-)[a-z0-9_-]{1,63}(?<!-)$")
 _LOCAL_NAMES = ("localhost", "local", "internal", "localdomain", "home.arpa")
 # Everything that RFC 3986 lets stand, and `%` so that what is quoted already stays as it is.
 _KEEP = "%/:@!$&'()*+,;=~-._?[]"
+# A URL with a lower-case host, a path, no port and no fragment, of which every character may stand as it is.
+_PLAIN = re.compile(
+    r"https?://([a-z0-9_.-]+)/[\w%/:@!$&'()*+,;=~.\[\]-]*(?:\?[\w%/:@!$&'()*+,;=~.?\[\]-]+)?", re.ASCII
+)
 
 
-@dataclass(frozen=True, slots=True)
-class CrawlUrl:
+class CrawlUrl(NamedTuple):
     """A URL in its normal form, and the host whose politeness it falls under."""
 
     url: str
@@ -30,6 +33,20 @@ class CrawlUrl:
 
 def normalise(text: str, allow: AllowList) -> CrawlUrl:
     """Host in lower case, default port and fragment dropped; refuses what a crawl must not reach."""
+    return _as_it_is(text, allow) or normalise_parts(text, allow)
+
+
+def _as_it_is(text: str, allow: AllowList) -> CrawlUrl | None:
+    """A URL that is in its normal form already, as most of an import are; None sends it the long way."""
+    plain = _PLAIN.fullmatch(text)
+    if plain is None or len(text) > MAX_LENGTH:
+        return None
+    host = _host(plain[1], allow)
+    return CrawlUrl(text, host) if host == plain[1] else None
+
+
+def normalise_parts(text: str, allow: AllowList) -> CrawlUrl:
+    """The long way, for every URL."""
     if len(text) > MAX_LENGTH:
         raise Invalid(
             "url",

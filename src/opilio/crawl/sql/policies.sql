@@ -10,14 +10,10 @@ select p.url from policy p where p.url = any(:urls::text[]) and p.deleted_at is 
 -- name: save_policies
 -- Creates policies whose URL is new and, where asked, changes the others; null means "not said".
 with input as materialized (
-  select r.row, r.url, r.host, r.job_queue, p.*
-  from json_to_recordset(:policies::json) as r(row int, url text, host text, job_queue text, patch json)
-  cross join lateral json_to_record(r.patch) as p(
-    enabled boolean, frequency_hours float8, priority int, max_retries int, retry_backoff_minutes float8, timeout_minutes float8, queue text,
-    crawl_config jsonb, rule_set jsonb, hot boolean, labels jsonb, next_run_at timestamptz, schedule text,
-    min_interval_hours float8, max_interval_hours float8)),
-known as materialized (
-  select i.row, p.policy_id from input i join policy p on p.url = i.url and p.deleted_at is null),
+  select * from json_to_recordset(:policies::json) as r(
+    row int, url text, host text, job_queue text, enabled boolean, frequency_hours float8, priority int, max_retries int,
+    retry_backoff_minutes float8, timeout_minutes float8, queue text, crawl_config jsonb, rule_set jsonb, hot boolean, labels jsonb,
+    next_run_at timestamptz, schedule text, min_interval_hours float8, max_interval_hours float8)),
 created as (
   insert into policy (url, host_id, frequency_hours, priority, max_retries, retry_backoff_minutes, timeout_minutes, queue,
     job_queue, crawl_config, rule_set, hot, labels, schedule, min_interval_hours, max_interval_hours)
@@ -26,7 +22,6 @@ created as (
     coalesce(i.crawl_config, '{}'), coalesce(i.rule_set, '{}'), coalesce(i.hot, false), coalesce(i.labels, '{}'),
     coalesce(i.schedule, 'fixed'), i.min_interval_hours, i.max_interval_hours
   from input i join host h on h.name = i.host
-  where not exists (select 1 from known k where k.row = i.row)
   order by i.row  -- ids, and locks of imports at the same time, in the order of the file
   on conflict (url) where deleted_at is null do nothing
   returning policy_id, url),
@@ -35,6 +30,9 @@ begun as (  -- due in no pool: a first visit does not wait for a budget
   select c.policy_id, coalesce(i.enabled, true), coalesce(i.next_run_at, :now::timestamptz, now()),
     case when coalesce(i.enabled, true) then 'due' end
   from created c join input i on i.url = c.url),
+known as materialized (  -- those before this statement; not looked for where all are new, as an import may find no statistics yet
+  select i.row, p.policy_id from input i join policy p on p.url = i.url and p.deleted_at is null
+  where (select count(*) from created) < (select count(*) from input)),
 changed as (
   update policy p set
     frequency_hours = coalesce(i.frequency_hours, p.frequency_hours), priority = coalesce(i.priority, p.priority),

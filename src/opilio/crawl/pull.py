@@ -70,7 +70,9 @@ class Puller:
             wanted[pull.bot_id] += pull.most
         self._locking += wanted
         try:
-            held = await self._count_locks(self._db, wanted)
+            held = await self._db.transact(
+                lambda session: self._count_locks(session, wanted), hot=True, one_statement=True
+            )
             # Far below the cap pulls need not wait for each other, whatever other processes lock meanwhile.
             near = sorted(bot for bot in wanted if held[bot] + self._locking[bot] > self._bot_cap // 8)
             if not near:
@@ -83,7 +85,7 @@ class Puller:
         finally:
             self._locking -= wanted
 
-    async def _count_locks(self, session: Session | Database, bots: Iterable[str]) -> dict[str, int]:
+    async def _count_locks(self, session: Session, bots: Iterable[str]) -> dict[str, int]:
         rows = await session.fetch(QUERIES.count_locks, bots=list(bots), cap=self._bot_cap)
         return {row["bot_id"]: row["held"] for row in rows}
 
@@ -126,6 +128,7 @@ class Puller:
                 QUERIES.open_gates, queues=list(queues), fleet_gated=self._fleet.any, now=now
             ),
             hot=True,
+            one_statement=True,
         )
         if domain is not None:
             return await self._lock_in_domain(slots, queues, domain, now)
@@ -153,7 +156,9 @@ class Puller:
         return await self._db.transact(work, hot=True)
 
     async def _lock_freely(self, request: "LockRequest") -> "LockRound":
-        rows = await self._db.transact(lambda session: _lock_jobs(session, request, {}), hot=True)
+        rows = await self._db.transact(
+            lambda session: _lock_jobs(session, request, {}), hot=True, one_statement=True
+        )
         return _round_of(rows, more=False)
 
     async def _lock_behind_gates(self, session: Session, request: "LockRequest") -> "LockRound":

@@ -10,6 +10,7 @@ from opilio.crawl.job import Cause, State, apply, retry_priority
 
 # How much the newest crawl weighs in a policy's error rate.
 _NEWEST = 0.2
+_DONE = apply(State.LOCKED, Cause.SUCCEED)
 
 
 class RetryFacts(msgspec.Struct, frozen=True):
@@ -34,11 +35,8 @@ class Decision(msgspec.Struct, frozen=True):
     next_run_at: datetime | None
     failure_count: int
     error_rate: float
-
-    @property
-    def state(self) -> State:
-        """The job's state after all transitions of a locked job."""
-        return apply(State.LOCKED, *self.causes)
+    state: State
+    """The job's state after all transitions of a locked job."""
 
     @property
     def retried(self) -> bool:
@@ -61,6 +59,7 @@ def succeed(job: RetryFacts, now: datetime, jitter: Jitter) -> Decision:
         next_run_at=now + jittered(job.frequency, jitter.share, jitter.draw),
         failure_count=0,
         error_rate=job.error_rate * (1 - _NEWEST),
+        state=_DONE,
     )
 
 
@@ -89,6 +88,7 @@ def _retry(job: RetryFacts, now: datetime, jitter: Jitter, wait: timedelta, *cau
         next_run_at=None,
         failure_count=job.failure_count,
         error_rate=job.error_rate,
+        state=apply(State.LOCKED, *causes),
     )
 
 
@@ -104,4 +104,5 @@ def _give_up(job: RetryFacts, now: datetime, jitter: Jitter, cause: Cause) -> De
         next_run_at=now + min(jittered(backoff, jitter.share, jitter.draw), job.frequency),
         failure_count=failures,
         error_rate=job.error_rate * (1 - _NEWEST) + _NEWEST,
+        state=apply(State.LOCKED, cause),
     )

@@ -1,7 +1,6 @@
 """The ASGI application."""
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -20,19 +19,16 @@ from opilio.runtime.bootstrap import Opilio
 from opilio.runtime.readiness import Readiness
 from opilio.web.api import MANAGEMENT
 from opilio.web.bot_api import BOT_API
+from opilio.web.bot_requests import BotRequests
 from opilio.web.codec import AnyRequest, answer, refuse
 from opilio.web.dashboard.page import show_error, wants_html
 from opilio.web.dashboard.routes import dashboard_routes, serve_dashboard
 from opilio.web.documents import document_routes
+from opilio.web.headers import SECURITY_HEADERS, request_id
 from opilio.web.login import login_routes
 from opilio.web.routes import Endpoint
 
 _log = get_logger(__name__)
-_HEADERS = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"same-origin"),
-)
 
 
 def endpoints() -> list[Endpoint]:
@@ -76,8 +72,19 @@ async def serve_beside(app: Litestar, opilio: Opilio) -> AsyncIterator[None]:
         await listener.close()
 
 
+class App(Litestar):
+    """The framework's application, with a short way for bots."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        token = _BOT_REQUESTS.token(scope) if scope["type"] == ScopeType.HTTP else ""
+        if not token:
+            await super().__call__(scope, receive, send)
+            return
+        await _BOT_REQUESTS.serve(self.state.opilio, token, scope, receive, send)
+
+
 def _litestar(lifespan: Callable[[Litestar], Any]) -> Litestar:
-    return Litestar(
+    return App(
         route_handlers=[
             *(endpoint.route() for endpoint in endpoints()),
             *document_routes(),
@@ -165,6 +172,13 @@ def _crashed(request: AnyRequest, error: Exception) -> Response[Any]:
     return show_error(request, fault) if wants_html(request) else refuse(fault)
 
 
+def _explain(request: AnyRequest, error: Exception) -> Response[Any]:
+    return _refused(request, error) if isinstance(error, Refused) else _crashed(request, error)
+
+
+_BOT_REQUESTS = BotRequests(BOT_API.endpoints, _explain)
+
+
 def _outermost(app: ASGIApp) -> ASGIApp:
     """A request id on everything, bound to the log, and headers that browsers should see."""
 
@@ -172,17 +186,16 @@ def _outermost(app: ASGIApp) -> ASGIApp:
         if scope["type"] != ScopeType.HTTP:
             await app(scope, receive, send)
             return
-        given = dict(scope["headers"]).get(b"x-request-id", b"")
-        request_id = given if 0 < len(given) <= 100 and given.isascii() else uuid.uuid4().hex.encode()
+        ours = request_id(scope)
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 said = {name for name, _ in message["headers"]}
-                ours = [header for header in _HEADERS if header[0] not in said]
-                message["headers"] = [*message["headers"], *ours, (b"x-request-id", request_id)]
+                more = [header for header in SECURITY_HEADERS if header[0] not in said]
+                message["headers"] = [*message["headers"], *more, (b"x-request-id", ours)]
             await send(message)
 
-        with structlog.contextvars.bound_contextvars(request_id=request_id.decode()):
+        with structlog.contextvars.bound_contextvars(request_id=ours.decode()):
             await app(scope, receive, send_with_headers)
 
     return middleware

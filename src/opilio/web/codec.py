@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from litestar import Request, Response
+from litestar.types import Receive
 
 from opilio.clock import check_moment
 from opilio.contracts.decoding import named
@@ -76,14 +77,23 @@ def check_text(raw: bytes, body: Any) -> None:
 
 async def read_body(request: AnyRequest, most: int) -> bytes:
     """The whole body, refused as soon as it is too large, whatever its header claims."""
+    return await read_chunks(request.receive, request.headers.get("content-length", ""), most)
+
+
+async def read_chunks(receive: Receive, claimed: str, most: int) -> bytes:
+    """The body of a request whose header claims a length."""
     too_large = Refused("payload_too_large", "the body is larger than %(n)s bytes", n=most)
-    claimed = request.headers.get("content-length", "")
     if claimed.isdigit() and int(claimed) > most:
         raise too_large
-    chunks, size = [], 0
-    async for chunk in request.stream():
+    chunks, size, more = [], 0, True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise Refused("unavailable", "the client has disconnected")  # nobody reads it
+        chunk = message.get("body", b"")
         size += len(chunk)
         if size > most:
             raise too_large
         chunks.append(chunk)
-    return b"".join(chunks)
+        more = message.get("more_body", False)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)

@@ -36,7 +36,9 @@ class BehindProxy:
             apply_forwarded(scope, self._trusted)
         self._strip_prefix(scope)
         https = self._https or scope["scheme"] == "https"
-        await self._app(scope, receive, _Response(send, self._prefix, https=https).send)
+        if https or self._prefix:
+            send = _Response(send, self._prefix, https=https).send
+        await self._app(scope, receive, send)
 
     def _strip_prefix(self, scope: Any) -> None:
         """Proxies may remove the path or keep it; both work."""

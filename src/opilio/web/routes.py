@@ -116,14 +116,18 @@ async def authenticate(request: AnyRequest, opilio: Opilio, need: Need) -> Bot |
     """Authentication comes before validation: a stranger learns nothing from error messages."""
     who = await _identify(request, opilio)
     if need == "bot":
-        if not isinstance(who, Bot):
-            raise Refused("forbidden", "this is the bots' API: use a bot token (opilio bots token BOT_ID)")
-        return who
+        return must_be_bot(who)
     if not isinstance(who, Operator):
         raise Refused(
             "forbidden", "a bot token opens the bots' API only: use an API key (opilio keys create)"
         )
     who.must_have(need)
+    return who
+
+
+def must_be_bot(who: Bot | Operator) -> Bot:
+    if not isinstance(who, Bot):
+        raise Refused("forbidden", "this is the bots' API: use a bot token (opilio bots token BOT_ID)")
     return who
 
 

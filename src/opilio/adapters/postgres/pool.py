@@ -148,12 +148,20 @@ class Database:
             yield Session(connection)
 
     async def transact(
-        self, work: Callable[[Session], Awaitable[T]], *, hot: bool = False, tries: int = 4
+        self,
+        work: Callable[[Session], Awaitable[T]],
+        *,
+        hot: bool = False,
+        one_statement: bool = False,
+        tries: int = 4,
     ) -> T:
-        """Runs `work` in a transaction; a deadlock, which only ever costs time, is tried again."""
+        """Runs `work` in a transaction; a deadlock, which only ever costs time, is tried again.
+
+        Work of `one_statement` is a transaction already, without BEGIN and COMMIT.
+        """
         for attempt in range(1, tries + 1):
             try:
-                async with self.transaction(hot=hot) as session:
+                async with (self.session if one_statement else self.transaction)(hot=hot) as session:
                     return await work(session)
             except _RETRYABLE:
                 if attempt == tries:

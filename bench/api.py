@@ -22,6 +22,13 @@ def free_port() -> int:
 @asynccontextmanager
 async def api(database_url: str, folder: Path) -> AsyncIterator[int]:
     """`opilio run api` in a process of its own; answers its port once it is ready."""
+    async with api_process(database_url, folder) as (port, _):
+        yield port
+
+
+@asynccontextmanager
+async def api_process(database_url: str, folder: Path) -> AsyncIterator[tuple[int, int]]:
+    """The same; answers its port and its process id."""
     port = free_port()
     environment = {key: value for key, value in os.environ.items() if not key.startswith("OPILIO_")} | {
         "OPILIO_DATABASE_URL": database_url, "OPILIO_DATA_DIR": str(folder), "OPILIO_HOST": "127.0.0.1",
@@ -30,7 +37,7 @@ async def api(database_url: str, folder: Path) -> AsyncIterator[int]:
     process = subprocess.Popen([sys.executable, "-m", "opilio", "run", "api"], env=environment)
     try:
         await until_ready(port, process)
-        yield port
+        yield port, process.pid
     finally:
         process.terminate()
         process.wait(20)
@@ -63,6 +70,11 @@ async def logins(database: Database, count: int) -> list[str]:
 
 async def load(port: int, bots: list[str], *, batch: int, seconds: int) -> float:
     """Jobs done in a second, pulled and submitted over HTTP."""
+    return (await loaded(port, bots, batch=batch, seconds=seconds))[0]
+
+
+async def loaded(port: int, bots: list[str], *, batch: int, seconds: int) -> tuple[float, float]:
+    """The same, and the processor seconds of the bots."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "bench.load", str(port), str(seconds), str(batch), *bots),
         stdout=asyncio.subprocess.PIPE,
@@ -71,4 +83,5 @@ async def load(port: int, bots: list[str], *, batch: int, seconds: int) -> float
     out, said = await process.communicate()
     if process.returncode:
         raise RuntimeError(said.decode()[-2000:])
-    return float(out)
+    rate, processor = map(float, out.split())
+    return rate, processor

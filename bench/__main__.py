@@ -1,4 +1,10 @@
-"""Lists and runs benches: each is a module with `async def main()` that answers a table, or prints its own."""
+"""Runs benches: each is a module with `async def main()` that answers a table, or prints its own.
+
+    python -m bench [--write PAGE] [NAME …]
+
+`--write docs/explanation/performance.md` also puts each table into its block of that page. Data lies in OPILIO_BENCH_DATA,
+by default in /var/tmp.
+"""
 
 import asyncio
 import importlib
@@ -7,11 +13,12 @@ import signal
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
 
-from bench.report import progress, save, show
+from bench.report import markdown, progress, save, show, write_block
 
 BENCHES = (
     "pull_latency",
@@ -46,15 +53,18 @@ def use_a_disk() -> None:
         )
 
 
-def run(name: str) -> None:
+def run(name: str, page: Path | None) -> None:
     began = time.monotonic()
     table = asyncio.run(importlib.import_module(f"bench.{name}").main())
     if table is not None:
         show(table, seconds=time.monotonic() - began)
         save(name, table)
+        if page is not None:
+            write_block(page, name, markdown(table, when=f"{datetime.now(UTC):%Y-%m-%d}"))
 
 
-def main(wanted: list[str]) -> int:
+def main(words: list[str]) -> int:
+    page, wanted = (Path(words[1]), words[2:]) if words[:1] == ["--write"] and words[1:] else (None, words)
     unknown = set(wanted) - set(BENCHES)
     if unknown:
         print(
@@ -66,7 +76,7 @@ def main(wanted: list[str]) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # `timeout` ends it, and its servers with it
     use_a_disk()
     for name in wanted or BENCHES:
-        run(name)
+        run(name, page)
     return 0
 
 

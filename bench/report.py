@@ -80,6 +80,29 @@ def show(table: Table, *, seconds: float) -> None:
         print(f"  {line}")
 
 
+def markdown(table: Table, *, when: str) -> str:
+    """The same table for a page of the documentation."""
+    rows = [
+        table.columns,
+        ("---", *["---:"] * (len(table.columns) - 1)),
+        *(map(cell, row) for row in table.rows),
+    ]
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    goals = [f"- {goal}" for goal in table.goals]
+    notes = [f"- {note}" for note in table.notes]
+    return "\n".join([f"{table.title} ({when}):", "", *lines, "", *goals, *notes])
+
+
+def write_block(page: Path, name: str, text: str) -> None:
+    """Replaces what stands between `<!-- bench: NAME -->` and `<!-- end -->` in a page."""
+    begin, end = f"<!-- bench: {name} -->\n", "<!-- end -->"
+    before, found, rest = page.read_text().partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise SystemExit(f"{page} has no block `{begin.strip()}` … `{end.strip()}`")
+    page.write_text(f"{before}{begin}\n{text.strip()}\n\n{end}{after}")
+
+
 def save(name: str, table: Table) -> None:
     OUT.mkdir(exist_ok=True)
     kept = {

@@ -1,10 +1,11 @@
 """Benches keep up with the code: each can be started, and those that are quick run in miniature."""
 
 import importlib
+import re
 from pathlib import Path
 
 import pytest
-from bench import adaptive_days, freshness, raw, worlds
+from bench import adaptive_days, freshness, raw, report, worlds
 from bench.__main__ import BENCHES
 from bench.databases import fill, run
 
@@ -81,3 +82,33 @@ async def test_adaptive_days_in_miniature(database_url: str) -> None:
     goals = {goal.what: goal.met for goal in table.goals}
     assert goals["accepted results that are not stored once"]
     assert goals["longest gap between visits, days"]
+
+
+def test_a_table_is_put_into_its_block_of_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "Before.\n\n<!-- bench: cost -->\n<!-- end -->\n\n<!-- bench: peers -->\nold\n<!-- end -->\n"
+    )
+    table = report.Table("Jobs", ("who", "jobs/s"))
+    table.add("Opilio", 4_700.0)
+    table.goal("beside a peer", 1.6, at_least=1.5)
+    for name in ("cost", "peers", "peers"):  # again: the block is replaced, not repeated
+        report.write_block(page, name, report.markdown(table, when="2030-01-01"))
+    block = (
+        "Jobs (2030-01-01):\n\n| who | jobs/s |\n| --- | ---: |\n| Opilio | 4,700 |\n\n"
+        "- beside a peer: 1.600 (wanted ≥ 1.5) ✓\n"
+    )
+    assert page.read_text() == (
+        f"Before.\n\n<!-- bench: cost -->\n\n{block}\n<!-- end -->\n\n<!-- bench: peers -->\n\n{block}\n<!-- end -->\n"
+    )
+    with pytest.raises(SystemExit, match="no block `<!-- bench: startup -->`"):
+        report.write_block(page, "startup", "text")
+
+
+def test_the_page_of_performance_has_a_block_for_each_bench_that_it_names() -> None:
+    page = (Path(__file__).parents[1] / "docs/explanation/performance.md").read_text()
+    command = re.search(r"python -m bench --write docs/explanation/performance.md (.*)", page)
+    assert command
+    blocks = re.findall(r"<!-- bench: (\w+) -->\n[^<]+\n<!-- end -->", page)
+    assert sorted(blocks) == sorted(command[1].split())
+    assert set(blocks) <= set(BENCHES)

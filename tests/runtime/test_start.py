@@ -23,7 +23,7 @@ def test_the_newest_revision_is_known_without_alembic():
         ("opilio.runtime.up", "alembic sqlalchemy litestar granian rich twisted httpx2"),
         (
             "opilio.runtime.roles.api opilio.web.app",
-            "alembic sqlalchemy rich twisted httpx2 aio_pika redis eld",
+            "alembic sqlalchemy rich twisted httpx2 aio_pika redis eld pydantic attr",
         ),
         (
             "opilio.runtime.roles.scheduler",
@@ -41,6 +41,7 @@ def test_a_start_does_not_load_what_it_does_not_need(modules: str, unwanted: str
     """Imports are most of a start; each of these libraries is installed and takes a noticeable part of it."""
     probe = (
         f"import sys, {modules.replace(' ', ', ')}, opilio.runtime.logging;"
+        "sys.modules.get('opilio.web.app') and sys.modules['opilio.web.app'].build_app();"
         f"print(*[name for name in {unwanted.split()!r} if name in sys.modules])"
     )
     done = subprocess.run(

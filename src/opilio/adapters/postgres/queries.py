@@ -10,6 +10,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -33,19 +34,20 @@ class Statement:
 
 
 class Queries:
-    """The statements of one part, as attributes."""
+    """The statements of one part, as attributes; each is parsed when it is first used, most processes use few."""
 
-    def __init__(self, statements: dict[str, Statement]) -> None:
-        self._statements = statements
+    def __init__(self, texts: dict[str, str]) -> None:
+        self._texts = texts
 
     def __getattr__(self, name: str) -> Statement:
-        try:
-            return self._statements[name]
-        except KeyError:
-            raise AttributeError(f"no statement named {name}") from None
+        if name.startswith("_") or name not in self._texts:
+            raise AttributeError(f"no statement named {name}")
+        statement = parse_statement(name, self._texts[name])
+        setattr(self, name, statement)
+        return statement
 
     def __iter__(self) -> Iterator[Statement]:
-        return iter(self._statements.values())
+        return (getattr(self, name) for name in self._texts)
 
 
 def parse_statement(name: str, text: str) -> Statement:
@@ -65,9 +67,10 @@ def parse_statement(name: str, text: str) -> Statement:
     return Statement(name, re.sub(r"\n\s*\n+", "\n", sql), tuple(params))
 
 
+@cache
 def load_queries(package: str) -> Queries:
     """Every statement of the `sql/` folder of a package; a name used twice is a fault."""
-    statements: dict[str, Statement] = {}
+    statements: dict[str, str] = {}
     for file in sorted(files(package).joinpath("sql").iterdir(), key=lambda f: f.name):
         if not file.name.endswith(".sql"):
             continue
@@ -75,5 +78,5 @@ def load_queries(package: str) -> Queries:
         for name, text in zip(pieces[::2], pieces[1::2], strict=True):
             if name in statements:
                 raise ValueError(f"{package}: two statements are named {name}")
-            statements[name] = parse_statement(name, text)
+            statements[name] = text
     return Queries(statements)

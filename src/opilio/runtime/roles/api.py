@@ -14,10 +14,13 @@ from opilio.runtime.supervisor import Command, Supervisor
 _APP, _PROXY = "opilio.web.app", "opilio.web.proxy"
 
 
+_built: list[Any] = []
+
+
 def load(api_workers: int) -> None:
-    """Loads what `serve` will need."""
+    """Loads and builds what `serve` will need, before there is a database."""
     if api_workers == 1:
-        import_module(_APP)
+        _built.append(import_module(_APP).build_app())
 
 
 async def serve(opilio: Opilio, stop: asyncio.Event) -> None:
@@ -25,7 +28,8 @@ async def serve(opilio: Opilio, stop: asyncio.Event) -> None:
     if settings.api_processes > 1:
         await _serve_workers(opilio, stop)
         return
-    app = import_module(_APP).create_app(opilio)
+    web = import_module(_APP)
+    app = web.use(_built.pop() if _built else web.build_app(), opilio)
     stopping = asyncio.create_task(_end_waiting_requests(app, opilio, stop))
     try:
         behind = import_module(_PROXY).BehindProxy(

@@ -54,7 +54,7 @@ def script(batch: int) -> str:
     count = filled(QUERIES.count_locks, bots="array['bench']", cap="1000")
     lock = filled(
         QUERIES.lock_jobs, locked="'locked'", bots=same("'bench'", "text", batch), queues="array['http']", free_queues="array['http']",
-        fleet_gated="false", host_ids="'{}'", allowed="'{}'", now="null",
+        fleet_gated="false", host_ids="'{}'", allowed="'{}'", first_queues="'{}'", first_priorities="'{}'", first_ids="'{}'", now="null",
     )  # fmt: skip
     look = filled(QUERIES.open_gates, queues="array['http']", fleet_gated="false", now="null")
     skipped = filled(QUERIES.held_elsewhere, queues="array['http']", host_ids="null", most="200", now="null")

@@ -116,6 +116,7 @@ async def check_pages(farm: Farm) -> None:
     hosts = [row["host_id"] for row in await farm.rows("select host_id from host where not gated limit 10")]
     jobs = [row["job_id"] for row in await farm.rows("select job_id from job_active limit 10")]
     pull = {"bots": BOTS, "queues": ["http"], "now": None, "locked": "locked"}
+    pull |= {"first_queues": [], "first_priorities": [], "first_ids": []}
     touched = {
         "a pull": await pages(
             farm, "lock_jobs", **pull, free_queues=["http"], fleet_gated=False, host_ids=[], allowed=[]

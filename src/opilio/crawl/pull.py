@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +12,7 @@ import msgspec
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.clock import Clock
 from opilio.contracts.bot_api import PullAnswer, PulledJob, Validators
+from opilio.crawl.dead_rows import DeadRows, FirstJob
 from opilio.crawl.job import Cause, State, apply
 from opilio.crawl.politeness import HostState, Limits, allowance, next_visit, polite_at, reopens_at
 from opilio.crawl.sql import QUERIES
@@ -49,6 +50,7 @@ class Puller:
         self._locking: Counter[str] = Counter()  # jobs that this process is locking now, by bot
         self._near_cap = asyncio.Semaphore(2)  # each holds a connection while it locks jobs on another
         self._clock = clock or Clock()
+        self._dead_rows = DeadRows(database)
 
     async def pull(self, pull: Pull) -> PullAnswer:
         return (await self.pull_many([pull]))[0]
@@ -70,9 +72,11 @@ class Puller:
             wanted[pull.bot_id] += pull.most
         self._locking += wanted
         try:
-            held = await self._db.transact(
-                lambda session: self._count_locks(session, wanted), hot=True, one_statement=True
-            )
+            held = await self._dead_rows.count_locks(wanted)
+            if held is None:
+                held = await self._db.transact(
+                    lambda session: self._count_locks(session, wanted), hot=True, one_statement=True
+                )
             # Far below the cap pulls need not wait for each other, whatever other processes lock meanwhile.
             near = sorted(bot for bot in wanted if held[bot] + self._locking[bot] > self._bot_cap // 8)
             if not near:
@@ -100,19 +104,23 @@ class Puller:
             shares.append(range(len(slots), len(slots) + share))
             slots += [pull.bot_id] * share
         rows = await self._lock(slots, queues, domain) if slots else {}
+        for slot, row in rows.items():
+            self._dead_rows.gave(slots[slot], row["job_id"])
         return [[rows[slot] for slot in share if slot in rows] for share in shares]
 
     async def _lock(self, slots: list[str], queues: Sequence[str], domain: str | None) -> dict[int, Row]:
         """Jobs by the slot that they were locked for; a pull has one slot for each job that it wants."""
         found: dict[int, Row] = {}
+        first = await self._dead_rows.first_jobs(queues) if domain is None else []
         for _ in range(_ROUNDS):
             empty = [slot for slot in range(len(slots)) if slot not in found]
-            result = await self._lock_round([slots[slot] for slot in empty], queues, domain)
+            result = await self._lock_round([slots[slot] for slot in empty], queues, domain, first)
             found |= {empty[row["ord"] - 1]: row for row in result.rows}
             for host_id in result.parked:
                 await self._park(host_id)
-            if len(found) == len(slots) or not (result.parked or result.more):
+            if len(found) == len(slots) or not (result.parked or result.more or first):
                 break
+            first = []  # before a pull gets less than it wants, it looks everywhere
         return found
 
     async def _park(self, host_id: int) -> None:
@@ -121,7 +129,9 @@ class Puller:
             lambda session: session.value(QUERIES.park_jobs, host_id=host_id, most=_PARK_MORE, now=now)
         )
 
-    async def _lock_round(self, slots: list[str], queues: Sequence[str], domain: str | None) -> "LockRound":
+    async def _lock_round(
+        self, slots: list[str], queues: Sequence[str], domain: str | None, first: Sequence[FirstJob]
+    ) -> "LockRound":
         now = self._clock.now()
         opened = await self._db.transact(
             lambda session: session.fetch(
@@ -132,10 +142,16 @@ class Puller:
         )
         if domain is not None:
             return await self._lock_in_domain(slots, queues, domain, now)
-        request = LockRequest(slots, list(queues), list(queues), {}, self._fleet.any, now)
+        free_queues = [] if first else list(queues)
+        request = LockRequest(slots, list(queues), free_queues, {}, self._fleet.any, now, first)
         if not opened[0]["any_open"]:
-            return await self._lock_freely(request)
-        return await self._db.transact(lambda session: self._lock_behind_gates(session, request), hot=True)
+            found = await self._lock_freely(request)
+        else:
+            found = await self._db.transact(
+                lambda session: self._lock_behind_gates(session, request), hot=True
+            )
+        self._dead_rows.passed(row for row in found.rows if row["host_id"] not in found.gated)
+        return found
 
     async def _lock_in_domain(
         self, slots: list[str], queues: Sequence[str], domain: str, now: datetime | None
@@ -176,7 +192,7 @@ class Puller:
         if counted:
             locked = Counter(row["host_id"] for row in rows)
             await session.execute(QUERIES.close_gates, **_closing(counted, locked))
-        return _round_of(rows, more=more)
+        return replace(_round_of(rows, more=more), gated=frozenset(allowed))
 
     async def _count(
         self, session: Session, request: "LockRequest", hosts: Mapping[int, Row]
@@ -204,14 +220,17 @@ class Puller:
         if domain is not None:
             host_ids = [row["host_id"] for row in await self._db.fetch(QUERIES.domain_hosts, domain=domain)]
         where = {"queues": list(queues), "host_ids": host_ids}
-        rows = await self._db.fetch(
-            QUERIES.held_elsewhere, hot=True, most=_SAMPLE, now=self._clock.now(), **where
-        )
+        known = None if domain else await self._dead_rows.held_elsewhere(queues, self._clock.now())
+        rows = known
+        if rows is None:
+            rows = await self._db.fetch(
+                QUERIES.held_elsewhere, hot=True, most=_SAMPLE, now=self._clock.now(), **where
+            )
         jobs = {row["bot_id"]: row["jobs"] for row in rows}
         polite = jobs.pop(None, 0)
         held = sum(jobs.values())
         skipped = {bot: polite + held - jobs.get(bot, 0) for bot in bots}
-        if held >= _SAMPLE:  # its own locks may have filled the sample
+        if held >= _SAMPLE and known is None:  # its own locks may have filled the sample
             for bot in [bot for bot, count in skipped.items() if count < _MOST_SKIPPED]:
                 skipped[bot] = polite + await self._held_by_others(bot, where)
         return {bot: min(_MOST_SKIPPED, count) for bot, count in skipped.items()}
@@ -237,6 +256,7 @@ class LockRequest:
     free_hosts: dict[int, int]
     fleet_gated: bool
     now: datetime | None
+    first: Sequence[FirstJob] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +266,7 @@ class LockRound:
     rows: list[Row]
     parked: list[int]
     more: bool
+    gated: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +293,9 @@ async def _lock_jobs(session: Session, request: LockRequest, allowed: Mapping[in
         bots=request.slots,
         queues=request.queues,
         free_queues=request.free_queues,
+        first_queues=[first.queue for first in request.first],
+        first_priorities=[first.priority for first in request.first],
+        first_ids=[first.job_id for first in request.first],
         fleet_gated=request.fleet_gated,
         host_ids=list(hosts),
         allowed=list(hosts.values()),

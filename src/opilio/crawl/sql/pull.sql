@@ -90,6 +90,20 @@ free as materialized (
     order by a.priority desc, a.job_id
     limit cardinality(:bots::text[])
     for update skip locked) j
+  join host h on h.host_id = j.host_id
+  union all  -- or from the first job of each priority on, see dead_rows.py; one of the two lists is empty
+  select j.job_id, j.host_id, j.queue, j.priority, h.gated or :fleet_gated::boolean
+  from unnest(case when cardinality(:first_ids::uuid[]) > 0 then :queues::text[] end) q(queue)
+  cross join lateral (
+    select j.* from unnest(:first_queues::text[], :first_priorities::int[], :first_ids::uuid[]) f(queue, priority, job_id)
+    cross join lateral (
+      select a.job_id, a.host_id, a.queue, a.priority from crawl_state a
+      where a.place = 'free' and a.queue = f.queue and a.priority = f.priority and a.job_id >= f.job_id
+      order by a.job_id
+      limit cardinality(:bots::text[])
+      for update skip locked) j
+    where f.queue = q.queue
+    limit cardinality(:bots::text[])) j
   join host h on h.host_id = j.host_id),
 gated as materialized (
   select ranked.job_id, ranked.host_id, ranked.priority from (
@@ -167,6 +181,30 @@ update gate g set
   open_at = case when g.version = b.version then b.open_at else b.ready_at end
 from behind b
 where g.host_id = b.host_id and g.queue = b.queue and (b.priority is not null or g.version <> b.version);
+
+-- name: dead_rows
+-- How many replaced versions of rows wait to be removed, as far as is known.
+select pg_stat_get_dead_tuples('crawl_state'::regclass);
+
+-- name: first_free
+-- The first free job of each queue and priority. Where there is none, an id as of two seconds ago: ids grow with time, and whoever
+-- makes jobs may not have committed yet.
+select q.queue, p.priority, coalesce(
+  (select a.job_id from crawl_state a
+   where a.place = 'free' and a.queue = q.queue and a.priority = p.priority
+   order by a.job_id limit 1),
+  (lpad(to_hex((extract(epoch from now()) * 1000)::bigint - 2000), 12, '0') || repeat('0', 20))::uuid) as job_id
+from generate_series(100, 0, -1) p(priority) cross join unnest(:queues::text[]) q(queue);
+
+-- name: locks_of_bot
+-- The jobs that a bot has locked.
+select j.job_id from crawl_state j where j.locked_by = :bot_id::text and j.place = 'locked';
+
+-- name: locks_among
+-- Those of these jobs that a bot has still locked; found by their ids alone.
+select j.job_id from unnest(:job_ids::uuid[]) i(job_id)
+cross join lateral (select s.job_id, s.locked_by, s.place from crawl_state s where s.job_id = i.job_id offset 0) j
+where j.locked_by = :bot_id::text and j.place = 'locked';
 
 -- name: held_elsewhere
 -- For `skipped`: locked jobs that match, by holder, and jobs behind closed gates; counted up to a bound.

@@ -16,4 +16,5 @@ def doubling(base: timedelta, attempt: int, ceiling: timedelta) -> timedelta:
 
 def jittered(wait: timedelta, share: float, draw: float) -> timedelta:
     """Adds up to `share` of `wait`; `draw` is a random number in [0, 1)."""
-    return wait + wait * share * draw
+    # By seconds: a timedelta times a float is computed with fractions of long integers.
+    return wait + timedelta(seconds=wait.total_seconds() * share * draw)

@@ -3,6 +3,7 @@
 import hashlib
 import re
 from decimal import Decimal
+from operator import attrgetter
 
 import msgspec
 
@@ -12,7 +13,7 @@ from opilio.contracts.price import read_price
 from opilio.errors import Invalid
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_COMPARED = tuple(name for name in Outcome.__struct_fields__ if name != "lock_token")
+_compared = attrgetter(*(name for name in Outcome.__struct_fields__ if name != "lock_token"))
 
 
 def check_outcome(outcome: Outcome) -> Decimal | None:
@@ -63,5 +64,5 @@ def _text(field: str, value: str | None) -> None:
 
 def digest(outcome: Outcome) -> bytes:
     """A fingerprint of the content, the same for any lock token, alone or in a batch."""
-    content = msgspec.json.encode([getattr(outcome, name) for name in _COMPARED])
+    content = msgspec.json.encode(_compared(outcome))
     return hashlib.blake2b(content, digest_size=16).digest()

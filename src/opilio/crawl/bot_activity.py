@@ -1,5 +1,6 @@
 """What bots do, counted in memory and written every few seconds: figures for people, not exact."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,7 +29,7 @@ class BotActivity:
         self._db = database
         self._seen: dict[str, str] = {}
         self._known: dict[str, str] = {}
-        self._hours: dict[tuple[str, datetime], _Hour] = {}
+        self._hours: dict[tuple[str, int], _Hour] = {}
 
     def seen(self, bot_id: str, queues: Sequence[str]) -> bool:
         """Whether this process sees the bot for the first time, or with other capabilities than before."""
@@ -55,8 +56,11 @@ class BotActivity:
         self._hour(bot_id).late += 1
 
     def _hour(self, bot_id: str) -> _Hour:
-        now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
-        return self._hours.setdefault((bot_id, now), _Hour())
+        key = (bot_id, int(time.time() // 3600))
+        hour = self._hours.get(key)
+        if hour is None:
+            hour = self._hours[key] = _Hour()
+        return hour
 
     async def write(self) -> None:
         """Writes the counts and clears them; what cannot be written now is tried again next time."""
@@ -76,7 +80,7 @@ class BotActivity:
                     hours[key] = hour
             self._hours = hours
 
-    async def _write(self, seen: dict[str, str], hours: dict[tuple[str, datetime], _Hour]) -> None:
+    async def _write(self, seen: dict[str, str], hours: dict[tuple[str, int], _Hour]) -> None:
         async with self._db.transaction() as session:
             if seen:
                 await session.execute(
@@ -87,7 +91,7 @@ class BotActivity:
                 await session.execute(
                     QUERIES.add_activity,
                     bot_ids=[bot_id for bot_id, _ in hours],
-                    hours=[hour for _, hour in hours],
+                    hours=[datetime.fromtimestamp(hour * 3600, UTC) for _, hour in hours],
                     pulls=[h.pulls for h in counted],
                     pulled=[h.pulled for h in counted],
                     done=[h.done for h in counted],

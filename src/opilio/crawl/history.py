@@ -47,8 +47,9 @@ def changes(old: Values, new: Values) -> list[Change]:
         ("title", old.title, new.title),
         ("in_stock", old.in_stock, new.in_stock),
     ]
-    before, after = tracked(old.data), tracked(new.data)
-    pairs += [(f"data.{key}", before.get(key), value) for key, value in after.items()]
+    if new.data:
+        before, after = tracked(old.data), tracked(new.data)
+        pairs += [(f"data.{key}", before.get(key), value) for key, value in after.items()]
     return [Change(name, was, now) for name, was, now in pairs if now is not None and not _same(was, now)]
 
 
@@ -65,6 +66,10 @@ def remembered(old: Values, new: Values) -> dict[str, Scalar] | None:
 
 def _same(was: Scalar, now: Scalar) -> bool:
     """Equal in value and kind: 1 is not true, but 10.0 is 10.00."""
+    if was is None:
+        return False
+    if type(was) is type(now) and not isinstance(now, float):  # most are: text, a price, in stock
+        return was == now
     return isinstance(was, bool) == isinstance(now, bool) and _exact(was) == _exact(now)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -179,13 +180,23 @@ class LockEnds:
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────────
 
 
+@lru_cache(maxsize=256)
+def _hours(count: float) -> timedelta:
+    return timedelta(hours=count)
+
+
+@lru_cache(maxsize=256)
+def _minutes(count: float) -> timedelta:
+    return timedelta(minutes=count)
+
+
 def retry_facts(row: Row) -> RetryFacts:
     return RetryFacts(
         base_priority=row["base_priority"],
         retry_count=row["retry_count"],
         max_retries=0 if row["deleted_at"] else row["max_retries"],  # a deleted policy needs no retries
-        frequency=timedelta(hours=row["frequency_hours"]),
-        retry_backoff=timedelta(minutes=row["retry_backoff_minutes"]),
+        frequency=_hours(row["frequency_hours"]),
+        retry_backoff=_minutes(row["retry_backoff_minutes"]),
         failure_count=row["failure_count"],
         error_rate=row["error_rate"],
     )

@@ -1,6 +1,5 @@
 """What a bot may submit: parsed and bounded."""
 
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -11,10 +10,6 @@ from opilio.contracts.bot_api import Outcome, Validators
 from opilio.contracts.outcome_checks import check_outcome, digest
 from opilio.crawl.history import Values
 from opilio.lock_rules import Claim
-
-_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_COMPARED = tuple(name for name in Outcome.__struct_fields__ if name != "lock_token")
 
 
 class Submission(msgspec.Struct, frozen=True):

@@ -109,7 +109,11 @@ async def submit_batch(call: Call) -> Any:
         await call.opilio.dispatcher.submit([item for item in read if isinstance(item, Submission)])
     )
     every = [next(replies) if isinstance(item, Submission) else Reply(refusal=item) for item in read]
-    return BatchAnswer(results=_items([_job_id(body) for body in bodies], every))
+    ids = [
+        item.claim.job_id if isinstance(item, Submission) else _job_id(body)
+        for item, body in zip(read, bodies, strict=True)
+    ]
+    return BatchAnswer(results=_items(ids, every))
 
 
 def _read_result(bot_id: str, body: bytes) -> Submission | Refused:

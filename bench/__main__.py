@@ -6,7 +6,6 @@
 by default in /var/tmp.
 """
 
-import asyncio
 import importlib
 import os
 import signal
@@ -17,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import psutil
+import uvloop
 
 from bench.report import markdown, progress, save, show, write_block
 
@@ -55,7 +55,7 @@ def use_a_disk() -> None:
 
 def run(name: str, page: Path | None) -> None:
     began = time.monotonic()
-    table = asyncio.run(importlib.import_module(f"bench.{name}").main())
+    table = uvloop.run(importlib.import_module(f"bench.{name}").main())
     if table is not None:
         show(table, seconds=time.monotonic() - began)
         save(name, table)

@@ -2,7 +2,8 @@
 
 What is the same for all: every job is on disk before it is handed out and its end is on disk before it counts; the body of a
 job has 550 bytes; as many jobs at a time, or as many workers, as Opilio's bots have. Each peer has the settings that
-its own documents name for many short tasks. What is not the same: Opilio goes over HTTP and does more for a job (a lock with a fence, a
+its own documents name for many short tasks: batches and concurrent tasks for pgqueuer on uvloop, concurrency for procrastinate, a large
+prefetch and no gossip for Celery, a binlog with fsync for beanstalkd. What is not the same: Opilio goes over HTTP and does more for a job (a lock with a fence, a
 result, the history of values, the next run of the policy, an event); the Python peers run an empty task in the process that
 fetched it.
 """
@@ -27,7 +28,11 @@ from bench.databases import create_database, fill, opilio_on, server
 from bench.report import Table, median, progress
 from bench.size import scaled
 
-JOBS, WAITING, SECONDS, ROUNDS = scaled(5_000, 200), scaled(60_000, 10_000), scaled(6, 1), scaled(3, 1)
+WAITING, SECONDS, ROUNDS = scaled(60_000, 10_000), scaled(6, 1), scaled(3, 1)
+# So many that each works for some seconds.
+PGQUEUER_JOBS, PROCRASTINATE_JOBS, CELERY_JOBS, BEANSTALKD_JOBS = (
+    scaled(jobs, 200) for jobs in (20_000, 2_000, 5_000, 10_000)
+)
 BATCH, BATCH_BOTS, SINGLE_BOTS = 100, 4, 64
 PAYLOAD = {"url": "https://shop.example/product/1", "note": "x" * 500}
 BYTES = 550
@@ -92,10 +97,10 @@ async def _opilio(server_url: str, *, batch: int, bots: int) -> float:
             return await load(port, who, batch=batch, seconds=SECONDS)
 
 
-async def _timed(work: Callable[[], Awaitable[object]]) -> float:
+async def _timed(jobs: int, work: Callable[[], Awaitable[object]]) -> float:
     began = time.perf_counter()
     await work()
-    return JOBS / (time.perf_counter() - began)
+    return jobs / (time.perf_counter() - began)
 
 
 async def _pgqueuer(server_url: str) -> float:
@@ -109,7 +114,8 @@ async def _pgqueuer(server_url: str) -> float:
         driver = AsyncpgPoolDriver(pool)
         queries = Queries(driver)
         await queries.install()
-        await queries.enqueue(["crawl"] * JOBS, [msgspec.json.encode(PAYLOAD)] * JOBS, [0] * JOBS)
+        jobs = PGQUEUER_JOBS
+        await queries.enqueue(["crawl"] * jobs, [msgspec.json.encode(PAYLOAD)] * jobs, [0] * jobs)
         queuer = PgQueuer(driver)
 
         @queuer.entrypoint("crawl")
@@ -117,9 +123,10 @@ async def _pgqueuer(server_url: str) -> float:
             del job
 
         return await _timed(
+            jobs,
             lambda: queuer.run(
                 mode=QueueExecutionMode.drain, batch_size=BATCH, max_concurrent_tasks=BATCH * BATCH_BOTS
-            )
+            ),
         )
 
 
@@ -136,9 +143,10 @@ async def _procrastinate(server_url: str) -> float:
 
     async with app.open_async():
         await app.schema_manager.apply_schema_async()
-        await crawl.batch_defer_async(*[PAYLOAD for _ in range(JOBS)])
+        await crawl.batch_defer_async(*[PAYLOAD for _ in range(PROCRASTINATE_JOBS)])
         return await _timed(
-            lambda: app.run_worker_async(wait=False, concurrency=SINGLE_BOTS, install_signal_handlers=False)
+            PROCRASTINATE_JOBS,
+            lambda: app.run_worker_async(wait=False, concurrency=SINGLE_BOTS, install_signal_handlers=False),
         )
 
 
@@ -146,9 +154,10 @@ def _celery() -> float:
     broker = RabbitMQ()
     broker.start()
     try:
-        subprocess.run([sys.executable, "-m", "bench.celery_task", broker.url, str(JOBS)], check=True)
+        subprocess.run([sys.executable, "-m", "bench.celery_task", broker.url, str(CELERY_JOBS)], check=True)
         words = ("-b", broker.url, "-A", "bench.celery_task", "worker", "-l", "error", "-c", "2")
-        with _running(sys.executable, "-m", "celery", *words):
+        quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
+        with _running(sys.executable, "-m", "celery", *words, *quiet):
             return asyncio.run(_drain_rate(broker.url))
     finally:
         broker.stop()
@@ -166,7 +175,7 @@ async def _drain_rate(url: str) -> float:
             queue = await channel.get_queue("celery", ensure=True)
             left = queue.declaration_result.message_count or 0
             now = time.perf_counter()
-            if first is None and left < JOBS:
+            if first is None and left < CELERY_JOBS:
                 first = (now, left)
             if left == 0 and first is not None:
                 return first[1] / (now - first[0])
@@ -180,7 +189,12 @@ def _beanstalkd() -> float:
         _running("beanstalkd", "-l", "127.0.0.1", "-p", str(port), "-b", folder, "-f", "0"),
     ):
         _until_listening(port)
-        words = [sys.executable, "-m", "bench.beanstalk_client", *map(str, (port, JOBS, SINGLE_BOTS, BYTES))]
+        words = [
+            sys.executable,
+            "-m",
+            "bench.beanstalk_client",
+            *map(str, (port, BEANSTALKD_JOBS, SINGLE_BOTS, BYTES)),
+        ]
         return float(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
 
 

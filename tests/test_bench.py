@@ -2,10 +2,12 @@
 
 import importlib
 import re
+import shutil
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
-from bench import adaptive_days, freshness, raw, report, worlds
+from bench import adaptive_days, freshness, peers, raw, report, worlds
 from bench.__main__ import BENCHES
 from bench.databases import fill, run
 
@@ -112,3 +114,30 @@ def test_the_page_of_performance_has_a_block_for_each_bench_that_it_names() -> N
     blocks = re.findall(r"<!-- bench: (\w+) -->\n[^<]+\n<!-- end -->", page)
     assert sorted(blocks) == sorted(command[1].split())
     assert set(blocks) <= set(BENCHES)
+
+
+async def test_pgqueuer_in_miniature(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "PGQUEUER_JOBS", 50)
+    monkeypatch.setattr(peers, "create_database", AsyncMock(return_value=database_url))
+    assert await peers._pgqueuer(database_url) > 0
+    assert await run(database_url, "select count(*) from pgqueuer where $1", True) == 0
+
+
+@pytest.mark.skipif(not shutil.which("beanstalkd"), reason="needs Debian's package beanstalkd")
+def test_beanstalkd_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "BEANSTALKD_JOBS", 50)
+    assert peers._beanstalkd() > 0
+
+
+def test_peers_are_judged_by_the_rounds_in_which_they_ran() -> None:
+    rates = {
+        peers.IN_BATCHES: [3_000.0, 3_000.0, 6_000.0],
+        peers.ONE_BY_ONE: [400.0, 600.0, 400.0],
+        peers.PGQUEUER: [1_000.0, 2_000.0, 1_000.0],
+        peers.BEANSTALKD: [1_000.0, 1_000.0, 1_000.0],
+    }
+    goals = {goal.what: goal for goal in peers.report(rates).goals}
+    assert goals["in batches, beside pgqueuer"].value == 3
+    assert goals["in batches, beside pgqueuer"].met
+    assert goals["one by one, beside beanstalkd"].value == 0.4
+    assert not goals["one by one, beside beanstalkd"].met

@@ -80,7 +80,6 @@ from unnest(:host_ids::int[]) h(host_id);
 -- one index in order of priority; jobs behind gates come host by host, as many as each host allows.
 -- The time of the look, not of the transaction: a job may have been created since that began.
 with clock as (select coalesce(:now::timestamptz, clock_timestamp()) as at),
-wanted as materialized (select w.bot_id, w.ord from unnest(:bots::text[]) with ordinality w(bot_id, ord)),
 free as materialized (
   select j.job_id, j.host_id, j.queue, j.priority, h.gated or :fleet_gated::boolean as gated
   from unnest(:free_queues::text[]) q(queue)
@@ -137,10 +136,10 @@ woken as (
     set top_priority = greatest(g.top_priority, excluded.top_priority), version = g.version + 1),
 locked as (
   update crawl_state j set
-    place = :locked::text, locked_by = w.bot_id, locked_at = clock.at,
+    place = :locked::text, locked_by = (:bots::text[])[c.ord::int], locked_at = clock.at,
     locked_until = clock.at + make_interval(secs => p.timeout_minutes * 60),
     lock_ttl_seconds = p.timeout_minutes * 60, lock_token = gen_random_uuid()
-  from chosen c join wanted w on w.ord = c.ord cross join clock cross join policy p
+  from chosen c cross join clock cross join policy p
   where j.job_id = c.job_id and p.policy_id = j.policy_id
   returning c.ord, j.job_id, j.host_id, j.priority, j.queue, j.max_retries, j.retry_count, j.lock_ttl_seconds,
             j.locked_until, j.lock_token, p.url, p.crawl_config::text as crawl_config, p.rule_set::text as rule_set,

@@ -10,7 +10,6 @@ from opilio.crawl.job import Cause, State, apply, retry_priority
 
 # How much the newest crawl weighs in a policy's error rate.
 _NEWEST = 0.2
-_DONE = apply(State.LOCKED, Cause.SUCCEED)
 
 
 class RetryFacts(msgspec.Struct, frozen=True):
@@ -59,7 +58,7 @@ def succeed(job: RetryFacts, now: datetime, jitter: Jitter) -> Decision:
         next_run_at=now + jittered(job.frequency, jitter.share, jitter.draw),
         failure_count=0,
         error_rate=job.error_rate * (1 - _NEWEST),
-        state=_DONE,
+        state=apply(State.LOCKED, Cause.SUCCEED),
     )
 
 

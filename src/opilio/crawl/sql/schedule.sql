@@ -36,22 +36,26 @@ due as (
   select r.tid, r.policy_id, r.last_success_at, r.interval_days, r.error_rate, true as due from ripe r
   union all
   select w.tid, w.policy_id, w.last_success_at, w.interval_days, w.error_rate, w.due from worth w),
+points as materialized (
+  select (:error_points::int[])[1 + width_bucket(0::float8, :error_bands::float8[])] as no_errors,
+    (:hot_points::int[])[1 + width_bucket(1::float8, :hot_bands::float8[])] as hot,
+    (:hot_points::int[])[1 + width_bucket(0::float8, :hot_bands::float8[])] as not_hot),
 created as (
   update crawl_state s set
     job_id = opilio_uuid7(), host_id = p.host_id, queue = p.job_queue,
-    place = case when h.gated or :fleet_gated::boolean then 'gated' else 'free' end,
+    place = case when :fleet_gated::boolean or p.host_id in (select h.host_id from host h where h.gated) then 'gated' else 'free' end,
     priority = rated.priority, base_priority = rated.priority, retry_count = 0, max_retries = p.max_retries,
     run_at = coalesce(:now::timestamptz, now()), created_at = coalesce(:now::timestamptz, now()), created_by = 'scheduler',
     last_error = null, last_error_code = null
   from due
   join policy p on p.policy_id = due.policy_id
-  join host h on h.host_id = p.host_id
   cross join lateral (select least(100, greatest(0, p.priority
       + (:overdue_points::int[])[1 + width_bucket(
           coalesce(extract(epoch from coalesce(:now::timestamptz, now()) - due.last_success_at)::float8, 0) / (greatest(case when p.pool is null then p.frequency_hours else coalesce(due.interval_days * 24, p.frequency_hours) end, 1e-6) * 3600),
           :overdue_bands::float8[])]
-      + (:error_points::int[])[1 + width_bucket(due.error_rate::float8, :error_bands::float8[])]
-      + (:hot_points::int[])[1 + width_bucket(p.hot::int::float8, :hot_bands::float8[])])) as priority offset 0) rated  -- offset 0: once, though it is used twice
+      + case when due.error_rate = 0 then (select no_errors from points)  -- most pages: looked up once, not for each
+          else (:error_points::int[])[1 + width_bucket(due.error_rate::float8, :error_bands::float8[])] end
+      + case when p.hot then (select hot from points) else (select not_hot from points) end)) as priority offset 0) rated  -- offset 0: once, though it is used twice
   where s.ctid = due.tid and s.place = 'due' and (not due.due or s.next_run_at <= coalesce(:now::timestamptz, now()))
   returning s.host_id, s.queue, s.priority, s.place),
 woken as (

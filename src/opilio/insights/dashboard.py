@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from opilio.adapters.postgres import Database, Row, load_queries
+from opilio.adapters.postgres import Database, Row, Session, load_queries
 from opilio.insights.search import MOST_LIKE, policies_like, policies_of_host
 
 _Q = load_queries("opilio.insights")
@@ -175,7 +175,7 @@ class Figures:
             row = await session.row(_Q.system_status, most=_COUNT_EXACTLY)
             assert row is not None
             lately = await session.fetch(_Q.ended_lately)
-            until = await session.value(_Q.counted_until) or _LONG_AGO
+            until = await _counted_until(session)
             hour = await session.row(_Q.figures_since, span=timedelta(hours=1), counted_until=until)
             day = await session.row(_Q.figures_since, span=timedelta(hours=24), counted_until=until)
             queues = await session.fetch(_Q.queues_waiting)
@@ -206,7 +206,11 @@ class Figures:
 
     async def series(self, span: str) -> list[dict[str, Any]]:
         length, step = SPANS[span]
-        return [dict(row) for row in await self._db.fetch(_Q.series, span=length, step=step)]
+        async with self._db.transaction() as session:
+            await session.execute(_Q.plan_for_these_values)
+            until = await _counted_until(session)
+            rows = await session.fetch(_Q.series, span=length, step=step, counted_until=until)
+        return [dict(row) for row in rows]
 
     async def histograms(self, span: str) -> dict[str, dict[str, int]]:
         rows = await self._db.fetch(_Q.histogram_since, span=SPANS[span][0])
@@ -348,6 +352,11 @@ class Figures:
 
     async def last_values(self, policy_id: UUID) -> Row | None:
         return await self._db.row(_Q.last_values, policy_id=policy_id)
+
+
+async def _counted_until(session: Session) -> datetime:
+    until: datetime | None = await session.value(_Q.counted_until)
+    return until or _LONG_AGO
 
 
 def fields_of(chosen: JobFilter) -> dict[str, Any]:

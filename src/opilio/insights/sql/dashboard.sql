@@ -96,13 +96,12 @@ order by 1, 2;
 
 -- name: series
 -- The minutes since a moment, put together in steps; the minutes that are not counted yet are counted here.
-with tail as (select greatest(coalesce(max(minute) + interval '1 minute', now() - :span::interval), now() - :span::interval) as at from figure_minute),
-f as (
+with f as (
   select minute, pending, locked, due, bots_alive, done, failed, expired, crawls, seconds from figure_minute where minute >= now() - :span::interval
   union all
   select date_trunc('minute', a.finished_at), null, null, null, null, count(*) filter (where a.status = 'done'),
     count(*) filter (where a.status = 'failed'), count(*) filter (where a.status = 'expired'), 0, 0
-  from tail join job_archive a on a.finished_at >= tail.at group by 1)
+  from job_archive a where a.finished_at >= :counted_until::timestamptz and a.finished_at >= now() - :span::interval group by 1)
 select date_bin(:step::interval, f.minute, 'epoch'::timestamptz) as at,
   avg(f.pending)::int as pending, avg(f.locked)::int as locked, max(f.due)::int as due, max(f.bots_alive)::int as bots_alive,
   sum(f.done)::int as done, sum(f.failed)::int as failed, sum(f.expired)::int as expired,

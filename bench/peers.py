@@ -160,7 +160,7 @@ def _celery() -> float:
         with _running(sys.executable, "-m", "celery", *words, *quiet):
             return asyncio.run(_drain_rate(broker.url))
     finally:
-        broker.stop()
+        broker.remove()
 
 
 async def _drain_rate(url: str) -> float:

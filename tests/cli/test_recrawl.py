@@ -133,7 +133,7 @@ def visited(database_url: str, visits: int = 12) -> None:
         )
         await connection.execute(
             "insert into value_change (policy_id, job_id, field, old, new, at)"
-            " select r.policy_id, r.job_id, 'price', '1', '2', r.crawled_at from result r"
+            " select r.policy_id, r.job_id, 'price', '1', '2', r.crawled_at from stored_result r"
             " join policy p using (policy_id) where p.url like '%lively'"
         )
         await connection.close()

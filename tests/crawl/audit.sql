@@ -28,12 +28,12 @@ select 'a job is active and ended', job_id::text from job_active join job_archiv
 union all
 select 'a job ended twice', job_id::text from job_archive group by job_id having count(*) > 1
 union all
-select 'a job has two results', job_id::text from result group by job_id having count(*) > 1
+select 'a job has two results', job_id::text from stored_result group by job_id having count(*) > 1
 union all
 select 'a done job has no result', a.job_id::text from job_archive a
-where a.status = 'done' and a.reason <> 'not modified' and not exists (select 1 from result r where r.job_id = a.job_id and r.result_id = a.result_id)
+where a.status = 'done' and a.reason is distinct from 'not modified' and not exists (select 1 from stored_result r where r.job_id = a.job_id and r.result_id = coalesce(a.outcome_id, a.result_id))
 union all
-select 'a job has a result that it did not end with', j.job_id::text from result r join job j on j.job_id = r.job_id
+select 'a job has a result that it did not end with', j.job_id::text from stored_result r join job j on j.job_id = r.job_id
 where j.status <> 'done' or j.result_id <> r.result_id
 union all
 select 'an end was not told, or told twice', e.job_id::text from ends e
@@ -43,7 +43,7 @@ union all
 select 'a lock token was used twice', lock_token::text from locks group by lock_token having count(*) > 1
 union all
 select 'a token was accepted twice', s.lock_token::text from job_step s join job_archive a using (job_id, lock_token)
-where s.answer is not null and a.answer is not null
+where s.answer is not null and archived_answer(a) is not null
 union all
 select 'a timeline does not begin with creation', job_id::text from walk where stood is null and from_state is not null
 union all

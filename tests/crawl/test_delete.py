@@ -30,7 +30,7 @@ async def test_its_running_job_may_end(farm: Farm) -> None:
     await farm.opilio.policies.delete([(await farm.opilio.insights.job(job.job_id)).policy_id])
     assert said(await farm.submit(job))["status"] == "done"
     assert (
-        await farm.opilio.insights.result(await farm.value("select result_id from result"), print)
+        await farm.opilio.insights.result(await farm.value("select result_id from stored_result"), print)
     ).url == job.url
 
 

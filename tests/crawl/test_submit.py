@@ -122,7 +122,7 @@ async def test_after_the_ttl(farm: Farm) -> None:
     job = await farm.one()
     farm.later(seconds=600)
     assert refused(await farm.submit(job)) == "lock_expired"
-    assert await farm.value("select count(*) from result") == 0
+    assert await farm.value("select count(*) from stored_result") == 0
 
 
 async def test_after_the_sweeper(farm: Farm) -> None:
@@ -152,7 +152,7 @@ async def test_a_late_result_never_overwrites_a_newer_holder(farm: Farm) -> None
     assert refused(await farm.submit(old, "bot-1", price=1)) == "lock_expired"
     assert said(await farm.submit(new, "bot-2", price=2))["status"] == "done"
     assert refused(await farm.submit(old, "bot-1", price=1)) == "lock_expired"
-    assert await farm.value("select price from result") == 2
+    assert await farm.value("select price from stored_result") == 2
 
 
 async def test_the_same_bot_with_an_older_token(farm: Farm) -> None:
@@ -171,7 +171,7 @@ async def test_the_same_again_gets_the_same_answer(farm: Farm) -> None:
     farm.later(days=2)
     assert said(await farm.submit(job)) == said(first)
     assert said(await farm.submit(job, token=False)) == said(first)
-    assert await farm.value("select count(*) from result") == 1
+    assert await farm.value("select count(*) from stored_result") == 1
     assert await farm.value("select count(*) from event_log") == 1
 
 
@@ -191,7 +191,7 @@ async def test_another_body_for_a_finished_job(farm: Farm) -> None:
     await farm.submit(job, price=1)
     assert refused(await farm.submit(job, price=2)) == "invalid_state"
     assert refused(await farm.fail(job)) == "invalid_state"
-    assert await farm.value("select price from result") == 1
+    assert await farm.value("select price from stored_result") == 1
 
 
 async def test_a_batch_is_answered_item_by_item(farm: Farm) -> None:
@@ -227,7 +227,7 @@ async def test_twins_at_the_same_time(farm: Farm) -> None:
     job = await farm.one()
     answers = await asyncio.gather(*(farm.submit(job) for _ in range(8)))
     assert all(said(answer) == said(answers[0]) for answer in answers)
-    assert await farm.value("select count(*) from result") == 1
+    assert await farm.value("select count(*) from stored_result") == 1
 
 
 async def test_submit_against_the_sweeper(farm: Farm) -> None:

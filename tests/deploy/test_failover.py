@@ -141,7 +141,7 @@ async def test_bots_go_on_and_nothing_is_lost(servers, tmp_path):
         roles.wait(30)
     assert len(acknowledged) == JOBS, (tmp_path / "log").read_text()[-2000:]
     connection = await asyncpg.connect(replica.url())
-    stored = {str(row["job_id"]) for row in await connection.fetch("select job_id from result")}
+    stored = {str(row["job_id"]) for row in await connection.fetch("select job_id from stored_result")}
     done = await connection.fetchval("select count(*) from job_archive where status = 'done'")
     await connection.close()
     assert acknowledged <= stored

@@ -64,7 +64,9 @@ async def faults_of(system: System, work: Work, got: list[Got]) -> list[str]:
                 for row in await session.connection.fetch(JOBS, timeout=_PATIENCE)
             ]
             events = await session.connection.fetch(EVENTS)
-            results = await session.connection.fetch("select job_id::text, result_id::text from result")
+            results = await session.connection.fetch(
+                "select job_id::text, result_id::text from stored_result"
+            )
             figures = await session.connection.fetch(FIGURES)
         projects = open_projects(database, Config(), system.redis.url)
         try:

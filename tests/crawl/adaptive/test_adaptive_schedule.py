@@ -64,7 +64,7 @@ async def test_not_modified_is_an_unchanged_visit_without_a_result(farm: Farm) -
         ]
     )
     assert (done["status"], done["result_id"], done["price"]) == ("done", first["result_id"], 9.99)
-    assert await farm.value("select count(*) from result") == 1
+    assert await farm.value("select count(*) from stored_result") == 1
     row = await learnt(farm)
     assert (row["visits"], row["changes_seen"]) == (1, 0)
     assert row["rate_days"] == pytest.approx(40, rel=0.01)

@@ -19,6 +19,6 @@ async def test_it_works(farm: Farm, farm_with: FarmMaker) -> None:
     assert run.lost > 0
     assert run.failed > 0
     assert run.accepted == await farm.value("select count(*) from job_archive where status = 'done'")
-    assert run.accepted == await farm.value("select count(*) from result")
+    assert run.accepted == await farm.value("select count(*) from stored_result")
     learnt = await farm.rows("select visits, changes_seen from policy_state")
     assert sum(row["visits"] for row in learnt) == run.accepted - POLICIES  # a first visit is no observation

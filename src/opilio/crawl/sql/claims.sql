@@ -21,7 +21,7 @@ for update of j;
 
 -- name: take_ended
 -- Jobs of a batch that ended already.
-select a.job_id, a.status, a.locked_by, a.lock_token, a.locked_until, a.digest, archived_answer(a)::text as answer
+select a.job_id, a.status, a.locked_by, a.lock_token, archived_lock_end(a) as locked_until, a.digest, archived_answer(a)::text as answer
 from job_archive a where a.job_id = any(:job_ids::uuid[]);
 
 -- name: past_locks

@@ -1,6 +1,7 @@
 -- name: take_finished
 -- Ended jobs that an operator wants to run again, with what must be remembered of their end.
-select a.job_id, a.policy_id, a.status, a.locked_by, a.locked_at, a.lock_token, a.finished_at, a.finished_by, a.reason,
+select a.job_id, a.policy_id, a.status, a.locked_by, a.locked_at, a.lock_token, a.finished_at,
+       coalesce(a.finished_by, 'bot:' || a.locked_by) as finished_by, coalesce(a.reason, 'result accepted') as reason,
        a.base_priority, a.digest, archived_answer(a)::text as answer, p.deleted_at,
        exists (select 1 from crawl_state s where s.policy_id = a.policy_id and s.job_id is not null) as busy, coalesce(:now::timestamptz, now()) as at
 from job_archive a join policy p on p.policy_id = a.policy_id

@@ -15,7 +15,7 @@ delete from host_cooling where until < :before::timestamptz;
 delete from policy p where p.deleted_at < :before::timestamptz
   and not exists (select 1 from crawl_state s where s.policy_id = p.policy_id and s.job_id is not null)
   and not exists (select 1 from job_archive a where a.policy_id = p.policy_id)
-  and not exists (select 1 from result r where r.policy_id = p.policy_id);
+  and not exists (select 1 from stored_result r where r.policy_id = p.policy_id);
 
 -- name: drop_values
 -- The oldest of the value history past its age; ids rise with time, so that the primary key finds them.

@@ -34,14 +34,16 @@ class Events:
         subject: str | None = None,
         since: datetime | None = None,
     ) -> Page[Event]:
-        rows = await self._db.fetch(
-            QUERIES.list_events,
-            before=read_number(cursor),
-            type_regex=filters.to_regex(filters.checked(types)) if types else None,
-            subject=subject,
-            since=since,
-            most=limit + 1,
-        )
+        conditions: dict[str, Any] = {
+            "before": read_number(cursor),
+            "type_regex": filters.to_regex(filters.checked(types)) if types else None,
+            "since": since,
+            "most": limit + 1,
+        }
+        if subject is None:
+            rows = await self._db.fetch(QUERIES.list_events, **conditions)
+        else:
+            rows = await self._db.fetch(QUERIES.list_events_of_subject, subject=subject, **conditions)
         return page_of(rows, limit, _event, lambda row: row["seq"])
 
     async def get(self, event_id: UUID) -> Event:

@@ -24,8 +24,8 @@ with missing as materialized (
 ), logged as (
   select v.seq, v.event_id, v.type, v.subject, null as data, v.body, v.logged_at
   from missing m cross join lateral (
-    select v.seq, v.event_id, v.type, v.subject, event_body(v) as body, v.logged_at from event v
-    where v.seq >= m.first and v.seq < m.beyond and v.data is not null
+    select v.seq, v.event_id, v.type, v.subject, v.body, v.logged_at from event_log v
+    where v.seq >= m.first and v.seq < m.beyond and not v.handed_on
     order by v.seq limit :most) v
   order by v.seq limit :most
 ), message as (

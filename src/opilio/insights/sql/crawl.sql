@@ -49,8 +49,8 @@ order by j.job_id desc limit :most::int;
 -- name: ended_jobs
 -- Jobs that ended, newest first.
 select a.job_id as id, a.policy_id, p.url, h.name as host, a.queue, a.status, a.priority, a.retry_count, a.max_retries,
-       a.run_at, a.created_at, a.locked_by, a.locked_at, a.locked_until, a.lock_ttl_seconds, a.last_error, a.last_error_code,
-       a.finished_at, a.result_id
+       coalesce(a.run_at, a.created_at) as run_at, a.created_at, a.locked_by, a.locked_at, archived_lock_end(a) as locked_until, a.lock_ttl_seconds, a.last_error, a.last_error_code,
+       a.finished_at, coalesce(a.outcome_id, a.result_id) as result_id
 from job_archive a join policy p on p.policy_id = a.policy_id join host h on h.host_id = a.host_id
 where (:before::uuid is null or a.job_id < :before::uuid)
   and (:status::text is null or (a.status = :status::text and (a.status <> 'done') = (:status::text <> 'done')))
@@ -85,7 +85,7 @@ from late_result where job_id = :job_id::uuid order by late_id;
 -- Results, newest first.
 select r.result_id as id, r.job_id, r.policy_id, p.url, r.bot_id, r.price, r.currency, r.title, r.in_stock,
        r.parsed_data, r.html_hash, r.crawl_duration, r.crawled_at
-from result r join policy p on p.policy_id = r.policy_id
+from stored_result r join policy p on p.policy_id = r.policy_id
 where (:before::uuid is null or r.result_id < :before::uuid)
   and (:policy_ids::uuid[] is null or r.policy_id = any(:policy_ids::uuid[]))
   and (:currency::text is null or r.currency = :currency::text)
@@ -102,7 +102,7 @@ select policy_id from policy where url = :url::text;
 -- One result with its page.
 select r.result_id as id, r.job_id, r.policy_id, p.url, r.bot_id, r.price, r.currency, r.title, r.in_stock,
        r.parsed_data, r.html_hash, r.crawl_duration, r.crawled_at, x.body as raw_html, x.blob_key
-from result r join policy p on p.policy_id = r.policy_id
+from stored_result r join policy p on p.policy_id = r.policy_id
 left join result_html x on x.result_id = r.result_id and x.crawled_at = r.crawled_at
 where r.result_id = :result_id::uuid;
 
@@ -186,7 +186,7 @@ where a.finished_at > now() - interval '1 hour' group by 1;
 
 -- name: last_hour_results
 -- Results of the last hour.
-select avg(least(r.crawl_duration, 86400))::float8 from result r where r.crawled_at > now() - interval '1 hour';
+select avg(least(r.crawl_duration, 86400))::float8 from stored_result r where r.crawled_at > now() - interval '1 hour';
 
 -- name: overview
 -- The figures that need no counting of jobs.

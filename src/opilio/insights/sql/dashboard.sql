@@ -22,7 +22,7 @@ select now() as at,
   (select count(*) from (select 1 from project where status <> 'DONE' limit :most::int) x)::int as projects,
   (select count(*) from (select 1 from value_change v where v.field = 'price' and v.old is not null
      and v.at > now() - interval '24 hours' limit 10000) x)::int as price_changes,
-  exists (select 1 from result limit 1) as any_result,
+  exists (select 1 from stored_result limit 1) as any_result,
   exists (select 1 from policy where deleted_at is null) as any_policy;
 
 -- name: ended_lately
@@ -74,7 +74,7 @@ jobs as (
     count(*) filter (where a.status = 'expired') as expired
   from job_archive a where a.finished_at >= :counted_until::timestamptz and a.finished_at >= now() - :span::interval),
 crawled as (
-  select count(*) as crawls, sum(r.crawl_duration) as seconds from result r
+  select count(*) as crawls, sum(r.crawl_duration) as seconds from stored_result r
   where r.crawled_at >= :counted_until::timestamptz and r.crawled_at >= now() - :span::interval and r.crawl_duration is not null)
 select (coalesce(m.done, 0) + j.done)::int as done, (coalesce(m.failed, 0) + j.failed)::int as failed,
   (coalesce(m.expired, 0) + j.expired)::int as expired, (coalesce(m.crawls, 0) + c.crawls)::int as crawls,
@@ -130,7 +130,7 @@ crawled as (
     array[count(*) filter (where b = 0), count(*) filter (where b = 1), count(*) filter (where b = 2),
           count(*) filter (where b = 3), count(*) filter (where b = 4), count(*) filter (where b = 5),
           count(*) filter (where b = 6), count(*) filter (where b = 7)]::int[] as durations
-  from result r cross join lateral width_bucket(r.crawl_duration, array[0.5, 1, 2, 5, 10, 30, 60]::float8[]) b
+  from stored_result r cross join lateral width_bucket(r.crawl_duration, array[0.5, 1, 2, 5, 10, 30, 60]::float8[]) b
   where r.crawled_at >= :first::timestamptz and r.crawled_at < :until::timestamptz and r.crawl_duration is not null group by 1)
 insert into figure_minute as f (minute, pending, locked, due, bots_alive, done, failed, expired, retries, durations, crawls, seconds)
 select m.minute, seen.pending, seen.locked, seen.due, seen.bots_alive,

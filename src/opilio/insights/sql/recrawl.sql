@@ -41,7 +41,7 @@ join policy_state s on s.policy_id = p.policy_id
 join host h on h.host_id = p.host_id
 cross join lateral (
   select array_agg(r.crawled_at order by r.crawled_at) as visited from (
-    select x.crawled_at from result x where x.policy_id = p.policy_id order by x.crawled_at desc limit 200) r) v
+    select x.crawled_at from stored_result x where x.policy_id = p.policy_id order by x.crawled_at desc limit 200) r) v
 where p.schedule = 'fixed' and p.deleted_at is null and s.enabled and cardinality(v.visited) > 1
   and (:host::text is null or h.name = :host::text)
 limit :most::int;

@@ -44,7 +44,7 @@ order by c.number;
 -- name: sorted_results
 -- Results in a chosen order.
 with found as materialized (
-  select r.result_id, r.price, r.crawl_duration, r.crawled_at from result r
+  select r.result_id, r.price, r.crawl_duration, r.crawled_at from stored_result r
   where (:policy_ids::uuid[] is null or r.policy_id = any(:policy_ids::uuid[]))
     and (:currency::text is null or r.currency = :currency::text)
     and (:in_stock::boolean is null or r.in_stock = :in_stock::boolean)
@@ -61,12 +61,12 @@ chosen as (
     limit :most::int offset :skip::int) f)
 select r.result_id as id, r.job_id, r.policy_id, p.url, r.bot_id, r.price, r.currency, r.title, r.in_stock,
        r.parsed_data, r.html_hash, r.crawl_duration, r.crawled_at
-from chosen c join result r on r.result_id = c.result_id and r.crawled_at = c.crawled_at
+from chosen c join stored_result r on r.result_id = c.result_id and r.crawled_at = c.crawled_at
 join policy p on p.policy_id = r.policy_id order by c.number;
 
 -- name: count_results
 -- How many results a filter chooses.
-select count(*)::int from (select 1 from result r
+select count(*)::int from (select 1 from stored_result r
   where (:policy_ids::uuid[] is null or r.policy_id = any(:policy_ids::uuid[]))
     and (:currency::text is null or r.currency = :currency::text)
     and (:in_stock::boolean is null or r.in_stock = :in_stock::boolean)

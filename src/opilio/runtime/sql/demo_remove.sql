@@ -20,18 +20,18 @@ delete from job_step where job_id in (
   select job_id from job_archive where policy_id = any(:policy_ids::uuid[])
   union all select job_id from job_active where policy_id = any(:policy_ids::uuid[]));
 
--- name: delete_archived_jobs
--- Finished jobs.
-delete from job_archive where policy_id = any(:policy_ids::uuid[]);
-
 -- name: delete_pages
 -- Raw pages.
 delete from result_html where result_id in (
-  select result_id from result where policy_id = any(:policy_ids::uuid[]));
+  select result_id from stored_result where policy_id = any(:policy_ids::uuid[]));
 
 -- name: delete_results
 -- Results.
 delete from result where policy_id = any(:policy_ids::uuid[]);
+
+-- name: delete_archived_jobs
+-- Finished jobs, with the results and events that they carry.
+delete from job_archive where policy_id = any(:policy_ids::uuid[]);
 
 -- name: delete_values
 -- Value history.

@@ -23,7 +23,7 @@ async def days_on(url: str, policies: int, days: int, settled_after: int) -> Tab
         first, second = (wire(opilio.settings, opilio.database, clock) for _ in range(2))
         run = await live(first, second, clock, Pages.random(policies, days), days, progress=progress)
         done = await opilio.database.value(_count("job_archive where status = 'done'"))
-        results = await opilio.database.value(_count("result"))
+        results = await opilio.database.value(_count("stored_result"))
     table = Table(
         f"{policies:,} adaptive policies, {days} virtual days", ("day", "crawls", "of budget", "price")
     )

@@ -23,13 +23,33 @@ async def test_it_works(farm: Farm) -> None:
     job = await farm.one()
     await farm.submit(job, raw_html="<p>")
     now = datetime.now(UTC)
-    assert await retention(farm).run(now + timedelta(days=13)) != []  # pages of the first day
+    assert await retention(farm).run(now + timedelta(days=29)) != []  # pages of the first day
     assert (await farm.opilio.insights.job(job.job_id)).status == "done"
-    await retention(farm).run(now + timedelta(days=16))
+    results = await farm.rows("select * from stored_result")
+    assert len(results) == 1
+    await retention(farm).run(now + timedelta(days=32))
     assert await farm.value("select count(*) from job_archive") == 0
-    assert await farm.value("select count(*) from result") == 1, (
+    assert await farm.rows("select * from stored_result") == results, (
         "results are kept for ever unless told otherwise"
     )
+
+
+async def test_events_and_results_outlive_their_jobs(farm: Farm) -> None:
+    await farm.submit(await farm.one(), title="Lamp", data={"sku": "7"})
+    await farm.submit(await farm.one(), price=None, currency=None, data={"a": [1, None]})
+    shown = {view: f"select * from {view} order by 1" for view in ("event_log", "stored_result")}
+    before = {view: await farm.rows(sql) for view, sql in shown.items()}
+    await retention(farm, jobs=1).run(farm.clock.at + timedelta(days=29))
+    assert await farm.value("select count(*) from job_archive") == 0
+    assert {view: await farm.rows(sql) for view, sql in shown.items()} == before
+    await retention(farm, jobs=1).run(farm.clock.at + timedelta(days=32))
+    assert len(await farm.rows(shown["stored_result"])) == 2
+
+
+async def test_a_result_that_is_too_old_goes_with_its_job(farm: Farm) -> None:
+    await farm.submit(await farm.one())
+    await retention(farm, results=7).run(farm.clock.at + timedelta(days=32))
+    assert await farm.value("select count(*) from stored_result") == 0
 
 
 async def test_old_cooling_periods_are_dropped(farm: Farm) -> None:
@@ -103,7 +123,7 @@ async def test_a_deleted_policy_goes_when_nothing_refers_to_it(farm: Farm) -> No
     await farm.submit(kept)
     gone = await farm.policy()
     await farm.opilio.policies.delete([gone, (await farm.opilio.insights.job(kept.job_id)).policy_id])
-    await retention(farm).run(farm.clock.at + timedelta(days=15))
+    await retention(farm).run(farm.clock.at + timedelta(days=31))
     assert await farm.value("select count(*) from policy") == 1
 
 

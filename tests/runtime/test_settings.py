@@ -110,7 +110,7 @@ def test_an_option_comes_before_the_environment_and_that_before_the_file(monkeyp
     monkeypatch.setenv("OPILIO_HOST", "b")
     settings = load_settings(port=1003, host=None)
     assert (settings.port, settings.host, settings.platforms) == (1003, "b", ("tiktok",))
-    assert settings.keep_jobs_days == 14
+    assert settings.keep_jobs_days == 30
     assert "keep_jobs_days" not in settings.given
 
 

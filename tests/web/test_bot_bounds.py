@@ -115,7 +115,7 @@ async def test_stored_durations_are_clamped(site: Site) -> None:
     for job in await jobs(site, bot, 3):
         await bot.ok("POST", SUBMIT, {"bot_id": "bot-1", **result(job, **GOOD, crawl_duration=1)})
     await site.opilio.dispatcher.write_activity()
-    await execute(site, "update result set crawl_duration = 1.7e308")
+    await execute(site, "update job_archive set crawl_duration = 1.7e308")
     await execute(site, "update bot_activity set duration_seconds = 1.7e308")
     await execute(site, "insert into bot_activity (bot_id, hour, done, duration_seconds)"
                         " values ('bot-1', now() - interval '2 hours', 1, 1.7e308)")  # fmt: skip

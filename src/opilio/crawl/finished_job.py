@@ -19,7 +19,6 @@ _NO_VALUES = Values()
 
 class StoredResult(msgspec.Struct, frozen=True):
     result_id: UUID
-    bot_id: str
     values: Values
     data: Any
     html_hash: str | None
@@ -63,7 +62,6 @@ class FinishedRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     failure_count: int
     error_rate: float
     result_id: UUID | None = None
-    bot_id: str | None = None
     price: Decimal | None = None
     currency: str | None = None
     title: str | None = None
@@ -76,7 +74,7 @@ class FinishedRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     answer: msgspec.Raw | None = None
     event_type: str
     subject: str
-    event: Any
+    event: Any = None
     pool: str | None = None
     early_at: datetime | None = None
     etag: str | None = None
@@ -125,7 +123,6 @@ def _row(job: FinishedJob) -> FinishedRow:
         failure_count=decision.failure_count,
         error_rate=decision.error_rate,
         result_id=result.result_id if result else None,
-        bot_id=result.bot_id if result else None,
         price=values.price,
         currency=values.currency,
         title=values.title,

@@ -26,11 +26,11 @@ _PARK_WHEN_COOLED = 200
 
 
 class LoggedCompletion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What `crawl.job.completed` says beyond the columns of its row; the function `event_data` adds those again."""
+    """What `crawl.job.completed` says of a page that was not modified; the function `event_data` adds the columns of its row."""
 
     bot_id: str
-    result_id: UUID | msgspec.UnsetType | None = msgspec.UNSET
-    """The earlier result, where the page was not modified."""
+    result_id: UUID | None
+    """The earlier result."""
     price: Decimal | None = None
     currency: str | None = None
     title: str | None = None

@@ -3,19 +3,24 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
+from uuid import UUID
 
 from opilio.adapters.postgres import Database
 from opilio.adapters.postgres.partitions import Partitions
 from opilio.crawl.sql import QUERIES
 
-_BATCH = 10_000
+_BATCH, _MOVED = 10_000, 5_000
+_FIRST = UUID(int=0)
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
     """For how many days each kind of history is kept; 0 is for ever."""
 
-    jobs: int = 14
+    jobs: int = 30
+    events: int = 30
+    """A job that is done carries its event, which is written again if the job goes first."""
     html: int = 7
     results: int = 0
     late: int = 30
@@ -42,8 +47,11 @@ class Retention:
         """Makes the partitions of the next days and drops those past their age; answers what was dropped."""
         now = now or datetime.now(UTC)
         dropped: list[str] = []
-        for partitions, days in self._tables:
+        for partitions, _ in self._tables:
             await partitions.prepare(now)
+        if self._keep.jobs:
+            await self._keep_outcomes(now, now - timedelta(days=self._keep.jobs))
+        for partitions, days in self._tables:
             if days:
                 dropped += await partitions.drop_before(now - timedelta(days=days))
         if self._keep.values:
@@ -54,6 +62,23 @@ class Retention:
         await self._db.execute(QUERIES.drop_policies, before=now - timedelta(days=self._keep.jobs))
         await self._pages.drop_before(now - timedelta(days=self._keep.html))
         return dropped
+
+    async def _keep_outcomes(self, now: datetime, until: datetime) -> None:
+        """Results and events that outlive the jobs that carry them get rows of their own, a short statement a batch."""
+        events_since = now - timedelta(days=self._keep.events)
+        results_since = now - timedelta(days=self._keep.results) if self._keep.results else _EPOCH
+        if min(events_since, results_since) >= until:
+            return
+        last: UUID | None = _FIRST
+        while last is not None:
+            last = await self._db.value(
+                QUERIES.keep_outcomes,
+                events_since=events_since,
+                results_since=results_since,
+                until=until,
+                after=last,
+                most=_MOVED,
+            )
 
     async def _drop_values(self, before: datetime) -> None:
         """Oldest first, a short statement a batch, so that submits never wait for it."""

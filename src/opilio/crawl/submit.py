@@ -211,7 +211,7 @@ class Submitter:
                 last_data=remembered(before, sent.values),
                 result=stored,
                 digest=sent.claim.digest,
-                answer=_kept_answer(row, sent, values),
+                answer=_kept_answer(row, values) if sent.not_modified else None,
                 html_hash=sent.html_hash,
                 validators=sent.validators,
                 rescheduled=rescheduled,
@@ -325,7 +325,6 @@ def _last_values(row: Row) -> Values:
 def _stored_result(sent: Submission, upload: Upload) -> StoredResult:
     return StoredResult(
         result_id=upload.result_id,
-        bot_id=sent.claim.bot_id,
         values=sent.values,
         data=sent.data,
         html_hash=sent.html_hash,
@@ -335,12 +334,9 @@ def _stored_result(sent: Submission, upload: Upload) -> StoredResult:
     )
 
 
-def _kept_answer(row: Row, sent: Submission, values: Values) -> bytes:
-    """What the row of the archived job does not say; the function `archived_answer` adds the rest."""
-    kept: dict[str, Any] = {"price": values.price, "currency": values.currency}
-    if sent.not_modified:
-        kept["result_id"] = row["last_result_id"]
-    return _encode(kept)
+def _kept_answer(row: Row, values: Values) -> bytes:
+    """What the row of a job without a result does not say; the function `archived_answer` adds the rest."""
+    return _encode({"price": values.price, "currency": values.currency, "result_id": row["last_result_id"]})
 
 
 def _late_body(sent: Submission) -> dict[str, Any]:
@@ -360,10 +356,15 @@ def _late_body(sent: Submission) -> dict[str, Any]:
     }
 
 
-def _completed_event(row: Row, sent: Submission, values: Values, changed: list[str]) -> LoggedCompletion:
+def _completed_event(
+    row: Row, sent: Submission, values: Values, changed: list[str]
+) -> LoggedCompletion | dict[str, list[str]] | None:
+    """What the event says beyond the row of the job: of one with a result, the fields that changed."""
+    if not sent.not_modified:
+        return {"changed": changed} if changed else None
     return LoggedCompletion(
         bot_id=sent.claim.bot_id,
-        result_id=row["last_result_id"] if sent.not_modified else msgspec.UNSET,
+        result_id=row["last_result_id"],
         price=values.price,
         currency=values.currency,
         title=values.title,
@@ -372,5 +373,5 @@ def _completed_event(row: Row, sent: Submission, values: Values, changed: list[s
         html_hash=sent.html_hash,
         crawl_duration=sent.crawl_duration,
         changed=changed,
-        not_modified=sent.not_modified,
+        not_modified=True,
     )

@@ -102,7 +102,11 @@ class Settings:
     scheduler_interval_seconds: float = setting(
         1.0, "Seconds between two rounds of creating due jobs and expiring locks.", above=0
     )
-    keep_jobs_days: int = setting(14, "Days to keep finished jobs and their timelines.", least=1)
+    keep_jobs_days: int = setting(
+        30,
+        "Days to keep finished jobs and their timelines; if fewer than 30, the events that they carry are written again.",
+        least=1,
+    )
     keep_html_days: int = setting(7, "Days to keep raw HTML.", least=1)
     keep_results_days: int = setting(0, "Days to keep results; 0 keeps them forever.", least=0)
     keep_late_days: int = setting(30, "Days to keep late results.", least=1)

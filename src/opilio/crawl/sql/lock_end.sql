@@ -1,9 +1,10 @@
 -- name: finish_jobs
--- Ends jobs: the policy is due again, job archived, result stored, event written: all or nothing.
+-- Ends jobs: the policy is due again, job archived, result stored, event written: all or nothing. A job with a result is one row, which is
+-- also its result and its event; the views result_source and event_source show them.
 with input as materialized (
   select * from json_to_recordset(:jobs::json) as i(
     job_id uuid, policy_id uuid, state text, by text, reason text, error text, error_code text, next_run_at timestamptz,
-    failure_count int, error_rate real, result_id uuid, bot_id text, price numeric, currency text, title text, in_stock boolean,
+    failure_count int, error_rate real, result_id uuid, price numeric, currency text, title text, in_stock boolean,
     data jsonb, html_hash text, duration float8, last_data jsonb, digest text, answer jsonb, event_type text, subject text, event jsonb,
     pool text, early_at timestamptz, etag text, last_modified text, rate_shape float8, rate_days float8, daily_hours text,
     interval_days float8, price_used float8, visits int, changes_seen int, surprise real, gap_days real, siblings boolean)),
@@ -13,18 +14,20 @@ before as materialized (  -- the jobs as they end; take_jobs has locked them
 archived as (
   insert into job_archive (job_id, policy_id, host_id, queue, status, priority, base_priority, retry_count, max_retries,
     run_at, created_at, created_by, locked_by, locked_at, locked_until, lock_ttl_seconds, lock_token, last_error,
-    last_error_code, finished_at, finished_by, reason, result_id, digest, answer, next_run_at)
+    last_error_code, finished_at, finished_by, reason, digest, answer, next_run_at,
+    outcome_id, seq, subject, changed, price, currency, title, in_stock, parsed_data, html_hash, crawl_duration)
   select g.job_id, g.policy_id, g.host_id, g.queue, i.state, g.priority, g.base_priority, g.retry_count, g.max_retries,
-    g.run_at, g.created_at, g.created_by, g.locked_by, g.locked_at, g.locked_until, g.lock_ttl_seconds, g.lock_token,
-    coalesce(i.error, g.last_error), coalesce(i.error_code, g.last_error_code), clock.at, i.by, i.reason, i.result_id,
-    decode(i.digest, 'base64'), i.answer, case i.state when 'done' then i.next_run_at end  -- archived_answer says it again
-  from before g join input i on i.job_id = g.job_id cross join clock),
-stored as (
-  insert into result (result_id, job_id, policy_id, bot_id, price, currency, title, in_stock, parsed_data, html_hash,
-    crawl_duration, crawled_at)
-  select i.result_id, i.job_id, i.policy_id, i.bot_id, i.price, i.currency, i.title, i.in_stock, i.data, i.html_hash,
-    i.duration, clock.at
-  from input i cross join clock where i.result_id is not null),
+    nullif(g.run_at, told.created_at), g.created_at, nullif(g.created_by, told.created_by), g.locked_by, g.locked_at,
+    nullif(g.locked_until, told.locked_until), g.lock_ttl_seconds, g.lock_token,
+    coalesce(i.error, g.last_error), coalesce(i.error_code, g.last_error_code), clock.at, nullif(i.by, told.by), nullif(i.reason, told.reason),
+    decode(i.digest, 'base64'), i.answer, case i.state when 'done' then i.next_run_at end,  -- archived_answer says it again
+    i.result_id, told.seq, told.subject, told.changed, i.price, i.currency, i.title, i.in_stock, i.data, told.html_hash, i.duration
+  from before g join input i on i.job_id = g.job_id cross join clock
+  left join lateral (  -- a transaction has its number before it takes its place in the log
+    select case when pg_current_xact_id() is not null then nextval('outbox_seq_seq') end as seq, i.subject, i.event -> 'changed' as changed, i.html_hash,
+      g.created_at, 'scheduler' as created_by, g.locked_at + make_interval(secs => g.lock_ttl_seconds) as locked_until,
+      'bot:' || g.locked_by as by, 'result accepted' as reason  -- not kept where it is the usual
+    where i.result_id is not null) told on true),
 pages as (
   insert into result_html (result_id, crawled_at, body, blob_key)
   select p.result_id, clock.at, p.body, p.blob from clock
@@ -55,7 +58,8 @@ told as (  -- event_data puts what was split back together
   insert into event (type, subject, data, occurred_at, logged_at, job_id, policy_id, result_id)
   select i.event_type, i.subject, i.event, clock.at, clock.at, split.job_id, split.policy_id, split.result_id
   from input i cross join clock
-  left join lateral (select i.job_id, i.policy_id, i.result_id) split on i.event_type = 'crawl.job.completed')
+  left join lateral (select i.job_id, i.policy_id, i.result_id) split on i.event_type = 'crawl.job.completed'
+  where i.result_id is null)
 select pg_notify('opilio_outbox', '');  -- one word a batch: the relay need not poll
 
 -- name: return_jobs

@@ -1,3 +1,25 @@
+-- name: keep_outcomes
+-- Results and events of jobs past their age, as far as they are kept for longer, in the order of their ids, so many at a time; the jobs
+-- that carried them go. Answers where the next batch begins: null after the last.
+with picked as materialized (
+  select a.job_id, a.finished_at, a.outcome_id from job_archive a
+  where a.outcome_id > :after::uuid and a.finished_at < :until::timestamptz
+  order by a.outcome_id limit :most::int),
+gone as (
+  delete from job_archive a using picked p
+  where a.job_id = p.job_id and a.finished_at = p.finished_at and a.outcome_id = p.outcome_id
+  returning a.*, case when a.finished_at >= :events_since::timestamptz then archived_event_data(a) end as event),
+results as (
+  insert into result (result_id, job_id, policy_id, bot_id, price, currency, title, in_stock, parsed_data, html_hash, crawl_duration, crawled_at)
+  select g.outcome_id, g.job_id, g.policy_id, g.locked_by, g.price, g.currency, g.title, g.in_stock, g.parsed_data, g.html_hash,
+         g.crawl_duration, g.finished_at
+  from gone g where g.finished_at >= :results_since::timestamptz order by g.outcome_id),
+events as (
+  insert into event (seq, event_id, type, subject, data, occurred_at, logged_at)
+  select g.seq, g.outcome_id, 'crawl.job.completed', g.subject, g.event, g.finished_at, g.finished_at
+  from gone g where g.event is not null order by g.seq)
+select p.outcome_id from picked p order by p.outcome_id desc limit 1;
+
 -- name: drop_late
 -- Late results past their age.
 delete from late_result where received_at < :before::timestamptz;

@@ -37,6 +37,16 @@ select relname as name, n_tup_ins + n_tup_upd + n_tup_del as writes,
        (n_tup_ins + n_tup_upd - n_tup_hot_upd)
          * (select count(*) from pg_index i where i.indrelid = s.relid) as index_entries
 from pg_stat_user_tables s"""
+# What a row takes on disk with its indexes, for good. Pages of `crawl_state` are half free by intent.
+SIZES = {
+    "policy": ("policy", "crawl_state"),
+    "finished job with its result and its event": ("job_archive",),
+    "crawl with a changed value": ("changed_value",),
+}
+_SIZE = """
+select sum(pg_total_relation_size(c.oid))::float8 from pg_class c
+where (c.oid = any($1::regclass[]) or c.oid in (select inhrelid from pg_inherits where inhparent = any($1::regclass[])))
+  and pg_relation_size(c.oid) > 0"""
 _WAL = "select pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8"
 _BUFFERS = "select (blks_hit + blks_read)::float8 from pg_stat_database where datname = current_database()"
 
@@ -203,9 +213,19 @@ async def main() -> Table:
                 for crawl in CRAWLS:
                     costs[crawl] = await one_crawl(meter, fleet, url, folder, crawl)
                     await run(url, "update crawl_state set next_run_at = now() - interval '1 minute'")
+            sizes = await bytes_a_row(url)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return report(costs)
+    return report(costs, sizes)
+
+
+async def bytes_a_row(url: str) -> dict[str, float]:
+    """Of each kind of row; PostgreSQL's estimate of the rows is not needed, they are few enough to be counted."""
+    found = {}
+    for what, tables in SIZES.items():
+        rows = await run(url, f"select count(*)::float8 from {tables[0]} where $1::boolean", True)
+        found[what] = await run(url, _SIZE, list(tables)) / rows
+    return found
 
 
 async def one_crawl(meter: Meter, fleet: Fleet, url: str, folder: Path, crawl: str) -> dict[str, Cost]:
@@ -266,7 +286,7 @@ def role(url: str, folder: Path, name: str) -> Iterator[None]:
         process.wait(30)
 
 
-def report(costs: dict[str, dict[str, Cost]]) -> Table:
+def report(costs: dict[str, dict[str, Cost]], sizes: dict[str, float]) -> Table:
     columns = (
         "crawl",
         "step",
@@ -291,6 +311,8 @@ def report(costs: dict[str, dict[str, Cost]]) -> Table:
             most_writes, most_wal = GOALS[crawl]
             table.goal(f"{crawl}: row writes", whole.writes, at_most=most_writes)
             table.goal(f"{crawl}: WAL bytes", whole.wal, at_most=most_wal)
+    on_disk = ", ".join(f"{what} {size / 1e3:.2f} kB" for what, size in sizes.items())
+    table.notes.append(f"on disk, with indexes: {on_disk}")
     return table
 
 

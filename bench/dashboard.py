@@ -29,6 +29,7 @@ HOSTS, BOTS, ROUNDS, GOAL_MS = 2000, 50, scaled(22, 3), 100
 PROJECTS, LARGE, MIDDLE = 100, POSTS // 5, POSTS // 50
 OTHERS = (POSTS - LARGE - MIDDLE) // (PROJECTS - 2)
 WAITING = JOBS // 10
+EVENTS = 100_000  # in rows of their own
 AFTERWARDS = (
     "analytics, after its page: "  # reads every post of a huge project; the page does not wait for it
 )
@@ -41,7 +42,7 @@ insert into policy (url, host_id, frequency_hours, priority, max_retries, retry_
   select 'https://shop' || h.host_id || '.example/p/' || i, h.host_id, 24, i % 101, 3, 5, 10,
     case when i % 20 = 0 then 'js' else 'http' end, jsonb_build_object('team', 't' || i % 7)
   from generate_series(1, {POLICIES}) i join host h on h.host_id = 1 + i % {HOSTS};
-create temp table numbered as select policy_id, host_id, job_queue, priority, row_number() over () as n, random() > 0.02 as enabled from policy;
+create temp table numbered as select policy_id, url, host_id, job_queue, priority, row_number() over () as n, random() > 0.02 as enabled from policy;
 create index on numbered (n);
 insert into crawl_state (policy_id, enabled, host_id, queue, priority, base_priority, retry_count, max_retries, created_by, run_at, created_at,
     job_id, place, locked_by, locked_at, locked_until, lock_ttl_seconds, lock_token,
@@ -53,22 +54,27 @@ insert into crawl_state (policy_id, enabled, host_id, queue, priority, base_prio
     case when random() < 0.03 then 2 else 0 end, random() * 0.1, 10 + random() * 90, 'EUR', 'Thing ' || priority
   from (select *, n <= {WAITING} as j, n <= {WAITING} and n % 50 = 0 as l from numbered) x;
 insert into job_archive (job_id, policy_id, host_id, queue, status, priority, base_priority, retry_count, max_retries, run_at, created_at,
-    created_by, locked_by, locked_at, locked_until, lock_ttl_seconds, lock_token, last_error_code, finished_at, finished_by, reason, result_id)
-  select opilio_uuid7(), p.policy_id, p.host_id, p.job_queue,
-    case when i % 40 = 0 then 'failed' when i % 97 = 0 then 'expired' else 'done' end, 50, 50,
-    case when i % 11 = 0 then 1 else 0 end, 3, t, t, 'scheduler', 'bot-' || i % {BOTS}, t, t, 600, gen_random_uuid(),
-    case when i % 40 = 0 then 'TIMEOUT' end, t, 'bot', 'result accepted', opilio_uuid7()
+    created_by, locked_by, locked_at, lock_ttl_seconds, lock_token, last_error_code, finished_at, finished_by, reason,
+    outcome_id, seq, subject, price, currency, title, in_stock, crawl_duration)
+  select opilio_uuid7(), p.policy_id, p.host_id, p.job_queue, s.status, 50, 50,
+    case when i % 11 = 0 then 1 else 0 end, 3, e.run_at, t, e.by, 'bot-' || i % {BOTS}, t, 600, gen_random_uuid(),
+    case when i % 40 = 0 then 'TIMEOUT' end, t, e.by, e.by, d.outcome_id, {EVENTS} + d.place, d.url, d.price, d.currency, d.title, d.in_stock, d.duration
   from (select i, now() - ({JOBS - WAITING} - i) * interval '48 hours' / {JOBS - WAITING} as t from generate_series(1, {JOBS - WAITING}) i) x
-  join numbered p on p.n = 1 + i % {POLICIES};
-insert into result (result_id, job_id, policy_id, bot_id, price, currency, title, in_stock, crawl_duration, crawled_at)
-  select result_id, job_id, policy_id, locked_by, 10 + random() * 90, 'EUR', 'A thing', true, random() * 5, finished_at from job_archive;
+  join numbered p on p.n = 1 + i % {POLICIES}
+  cross join lateral (select case when i % 40 = 0 then 'failed' when i % 97 = 0 then 'expired' else 'done' end as status) s
+  left join lateral (select t as run_at, 'bot' as by where s.status <> 'done') e on true
+  left join lateral (  -- a job that is done is also its result and its event
+    select i as place, opilio_uuid7() as outcome_id, p.url, 10 + random() * 90 as price, 'EUR' as currency, 'A thing' as title, true as in_stock,
+      random() * 5 as duration
+    where s.status = 'done') d on true;
 insert into changed_value (policy_id, job_id, field, old, new, at)
   select policy_id, job_id, 'price', '1', '2', finished_at from job_archive where random() < 0.3;
 insert into bot (bot_id, last_seen_at, capabilities) select 'bot-' || i, now(), '{{http}}' from generate_series(0, {BOTS - 1}) i;
 insert into bot_activity (bot_id, hour, pulls, pulled, done, failed) select 'bot-' || b, date_trunc('hour', now()) - h * interval '1 hour', 100, 900, 880, 20
   from generate_series(0, {BOTS - 1}) b, generate_series(0, 23) h;
 insert into event (seq, event_id, type, subject, occurred_at, logged_at, body)
-  select i, opilio_uuid7(), 'crawl.job.completed', 'https://shop1.example/p/' || i, now(), now(), '{{}}' from generate_series(1, 100000) i;
+  select i, opilio_uuid7(), 'crawl.job.completed', 'https://shop1.example/p/' || i, now(), now(), '{{}}' from generate_series(1, {EVENTS}) i;
+update relay_position set relayed = int8multirange(int8range(1, {EVENTS + JOBS} + 1));
 insert into audit_log (actor, action, subject) select 'operator:a', 'policy.run', 'x' from generate_series(1, 100000);
 """
 

@@ -205,6 +205,7 @@ async def pages(opilio: Opilio) -> dict[str, str]:
         f"{AFTERWARDS}trends of {LARGE:,} posts": "/analytics/project-1/trends.json",
         "webhooks": "/webhooks",
         "events": "/events",
+        "events of a URL": "/events?subject=https://shop78.example/p/77",
         "dead letters": "/dlq",
         "settings": "/settings",
         "audit": "/settings/audit",

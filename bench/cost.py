@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ SIZES = {
     "finished job with its result and its event": ("job_archive",),
     "crawl with a changed value": ("changed_value",),
 }
+OUTLIVED = {"result": ("result",), "event": ("event",)}
 _SIZE = """
 select sum(pg_total_relation_size(c.oid))::float8 from pg_class c
 where (c.oid = any($1::regclass[]) or c.oid in (select inhrelid from pg_inherits where inhparent = any($1::regclass[])))
@@ -213,16 +215,19 @@ async def main() -> Table:
                 for crawl in CRAWLS:
                     costs[crawl] = await one_crawl(meter, fleet, url, folder, crawl)
                     await run(url, "update crawl_state set next_run_at = now() - interval '1 minute'")
-            sizes = await bytes_a_row(url)
+            sizes = await bytes_a_row(url, SIZES)
+            async with opilio_on(url, keep_jobs_days=1) as opilio:
+                await opilio.retention.run(datetime.now(UTC) + timedelta(days=3))
+            sizes |= await bytes_a_row(url, OUTLIVED)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return report(costs, sizes)
 
 
-async def bytes_a_row(url: str) -> dict[str, float]:
-    """Of each kind of row; PostgreSQL's estimate of the rows is not needed, they are few enough to be counted."""
+async def bytes_a_row(url: str, kinds: dict[str, tuple[str, ...]]) -> dict[str, float]:
+    """Of each kind of row; a result and an event have rows of their own when their job is gone."""
     found = {}
-    for what, tables in SIZES.items():
+    for what, tables in kinds.items():
         rows = await run(url, f"select count(*)::float8 from {tables[0]} where $1::boolean", True)
         found[what] = await run(url, _SIZE, list(tables)) / rows
     return found

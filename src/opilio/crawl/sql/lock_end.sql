@@ -9,8 +9,6 @@ with input as materialized (
     pool text, early_at timestamptz, etag text, last_modified text, rate_shape float8, rate_days float8, daily_hours text,
     interval_days float8, price_used float8, visits int, changes_seen int, surprise real, gap_days real, siblings boolean)),
 clock as (select coalesce(:now::timestamptz, now()) as at),
-before as materialized (  -- the jobs as they end; take_jobs has locked them
-  select j.* from crawl_state j join input i on i.policy_id = j.policy_id and i.job_id = j.job_id),
 archived as (
   insert into job_archive (job_id, policy_id, host_id, queue, status, priority, base_priority, retry_count, max_retries,
     run_at, created_at, created_by, locked_by, locked_at, locked_until, lock_ttl_seconds, lock_token, last_error,
@@ -22,7 +20,8 @@ archived as (
     coalesce(i.error, g.last_error), coalesce(i.error_code, g.last_error_code), clock.at, nullif(i.by, told.by), nullif(i.reason, told.reason),
     decode(i.digest, 'base64'), i.answer, case i.state when 'done' then i.next_run_at end,  -- archived_answer says it again
     i.result_id, told.seq, told.subject, told.changed, i.price, i.currency, i.title, i.in_stock, i.data, told.html_hash, i.duration
-  from before g join input i on i.job_id = g.job_id cross join clock
+  from input i cross join clock
+  join crawl_state g on g.policy_id = i.policy_id and g.job_id = i.job_id  -- the job as it ends; take_jobs has locked it
   left join lateral (  -- a transaction has its number before it takes its place in the log
     select case when pg_current_xact_id() is not null then nextval('outbox_seq_seq') end as seq, i.subject, i.event -> 'changed' as changed, i.html_hash,
       g.created_at, 'scheduler' as created_by, g.locked_at + make_interval(secs => g.lock_ttl_seconds) as locked_until,
@@ -53,7 +52,8 @@ ended as (
   from input i cross join clock where s.policy_id = i.policy_id and s.job_id = i.job_id),
 siblings as (  -- looked at by the scheduler
   insert into sibling_change (host_id, folder)
-  select distinct g.host_id, opilio_folder(i.subject) from input i join before g on g.job_id = i.job_id where i.siblings),
+  select distinct g.host_id, opilio_folder(i.subject) from input i join crawl_state g on g.policy_id = i.policy_id and g.job_id = i.job_id
+  where i.siblings),
 told as (  -- event_data puts what was split back together
   insert into event (type, subject, data, occurred_at, logged_at, job_id, policy_id, result_id)
   select i.event_type, i.subject, i.event, clock.at, clock.at, split.job_id, split.policy_id, split.result_id

@@ -46,11 +46,27 @@ group by 1 order by 1;
 -- Which of these hosts are left alone now, and until when.
 select h.name as host, h.cooling_until from host h where h.name = any(:hosts::text[]) and h.cooling_until > now();
 
+-- name: in_one_process
+set local max_parallel_workers_per_gather = 0;
+
+-- name: newest_by_url
+-- Those of the newest policies whose URL has this text, newest first; URLs are ASCII.
+select p.policy_id as id from (select policy_id, url, deleted_at from policy order by policy_id desc limit :tried::int) p
+where position(lower(:q::text) in lower(p.url collate "C")) > 0 and (:with_deleted::boolean or p.deleted_at is null)
+order by p.policy_id desc limit :most::int;
+
+-- name: newest_by_title
+-- Those of the newest policies whose name has this text, newest first.
+select s.policy_id as id from (select policy_id, last_title, enabled from policy_state order by policy_id desc limit :tried::int) s
+where position(lower(:q::text) in case when :is_ascii::boolean then lower(s.last_title collate "C") else lower(s.last_title) end) > 0
+  and (:with_deleted::boolean or s.enabled or (select p.deleted_at is null from policy p where p.policy_id = s.policy_id))
+order by s.policy_id desc limit :most::int;
+
 -- name: policies_by_url
--- Policies whose URL has this text, newest first; URLs are ASCII. With "nulls last" no index has this order: one pass over the table is faster than an
--- index that leads to every row.
-select p.policy_id as id from policy p where position(lower(:q::text) in lower(p.url collate "C")) > 0
-  and (:with_deleted::boolean or p.deleted_at is null)
+-- Policies whose URL has this text, newest first. No index has "nulls last": one pass over the table is faster than an index that
+-- leads to every row.
+select p.policy_id as id from policy p
+where position(lower(:q::text) in lower(p.url collate "C")) > 0 and (:with_deleted::boolean or p.deleted_at is null)
 order by p.policy_id desc nulls last limit :most::int;
 
 -- name: policies_by_title

@@ -28,15 +28,19 @@ ranked as (
   where (:least::float8 is null or abs(m.change) >= :least::float8)
     and (:direction::text is null or (m.change > 0) = (:direction::text = 'up'))
   order by rank nulls last, m.at desc, m.policy_id),
-shown as (
-  select m.*, p.url, p.host_id, p.labels, s.last_title as title, s.last_currency as currency, s.last_in_stock as in_stock
-  from ranked m join policy p on p.policy_id = m.policy_id and p.deleted_at is null join policy_state s on s.policy_id = p.policy_id
-  where (:host::text is null or p.host_id = (select x.host_id from host x where x.name = :host::text))
-    and (:q::text is null or position(lower(:q::text) in lower(coalesce(s.last_title, '') || ' ' || p.url)) > 0)
-    and (:label_key::text is null or p.labels ->> :label_key::text = :label_value::text)
+shown as (  -- "offset 0" has each product looked up by its key, in the order of the changes: the planner would read all products instead
+  select m.*, p.*
+  from ranked m cross join lateral (
+    select p.url, p.host_id, p.labels, s.last_title as title, s.last_currency as currency, s.last_in_stock as in_stock
+    from policy p join policy_state s on s.policy_id = p.policy_id
+    where p.policy_id = m.policy_id and p.deleted_at is null
+      and (:host::text is null or p.host_id = (select x.host_id from host x where x.name = :host::text))
+      and (:q::text is null or position(lower(:q::text) in lower(coalesce(s.last_title, '') || ' ' || p.url)) > 0)
+      and (:label_key::text is null or p.labels ->> :label_key::text = :label_value::text)
+    offset 0) p
   order by
-    case when :sort::text = 'product' and not :reverse::boolean then coalesce(s.last_title, p.url) end,
-    case when :sort::text = 'product' and :reverse::boolean then coalesce(s.last_title, p.url) end desc,
+    case when :sort::text = 'product' and not :reverse::boolean then coalesce(p.title, p.url) end,
+    case when :sort::text = 'product' and :reverse::boolean then coalesce(p.title, p.url) end desc,
     m.rank nulls last, m.at desc, m.policy_id
   limit :most::int offset :skip::int)
 select m.policy_id as id, m.job_id, m.at, m.old::numeric as old, m.new::numeric as new, m.change, m.url, h.name as host, m.labels,

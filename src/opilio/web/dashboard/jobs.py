@@ -41,8 +41,7 @@ def job_filter(request: PageRequest) -> JobFilter:
 
 @JOBS.page("/jobs")
 async def list_jobs(request: PageRequest) -> Page:
-    chosen = await request.opilio.figures.search_jobs(job_filter(request))
-    found, status = await asyncio.gather(_found(request, chosen), request.app.live.system_status())
+    (chosen, found), status = await asyncio.gather(_search(request), request.app.live.system_status())
     gettext = request.locale.gettext
     values = {
         "items": found.items,
@@ -64,6 +63,12 @@ async def list_jobs(request: PageRequest) -> Page:
     options = {"status": "--status", "host": "--host", "policy_id": "--policy", "bot_id": "--bot"}
     commands = as_commands(request, "opilio jobs list", "/jobs", options)
     return Page("jobs.html", gettext("Jobs"), values, rows=found.items, watch=watch, commands=commands)
+
+
+async def _search(request: PageRequest) -> tuple[JobFilter, Found]:
+    """The filter, whose text was searched for, and what it finds."""
+    chosen = await request.opilio.figures.search_jobs(job_filter(request))
+    return chosen, await _found(request, chosen)
 
 
 async def _found(request: PageRequest, chosen: JobFilter) -> Found:

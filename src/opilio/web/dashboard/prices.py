@@ -1,5 +1,6 @@
 """Price changes: the biggest and newest moves of all products, and products compared in one chart."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -49,8 +50,10 @@ async def price_changes(request: PageRequest) -> Page:
     since = now - SPANS[span]
     number = request.page_number()
     prices = request.opilio.prices
-    rows = await prices.changes(
-        price_filter(request), since=since, sort=sort, reverse=reverse, page=number, size=_SIZE
+    chosen = price_filter(request)
+    rows, counts = await asyncio.gather(
+        prices.changes(chosen, since=since, sort=sort, reverse=reverse, page=number, size=_SIZE),
+        prices.count(since),
     )
     shown = rows[:_SIZE]
     values = {
@@ -60,7 +63,7 @@ async def price_changes(request: PageRequest) -> Page:
         "span": span,
         "spans": list(SPANS),
         "sort": f"{'-' if reverse else ''}{sort}",
-        "counts": await prices.count(since),
+        "counts": counts,
         "bound": BOUND,
         "trends": await prices.trends(list({row["id"] for row in shown}), now),
         "max_compared": MAX_COMPARED,

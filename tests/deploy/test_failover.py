@@ -116,8 +116,10 @@ async def test_bots_go_on_and_nothing_is_lost(servers, tmp_path):
     settings = load_settings(data_dir=tmp_path, database_url=primary.url(replica))
     async with open_opilio(settings) as opilio:
         for number in range(JOBS):
-            # The answer to a pull may be lost with the primary: then its locks end soon.
-            policy = PolicyInput(url=f"https://shop.example/{number}", timeout_minutes=0.2)
+            # The answer to a pull may be lost with the primary: then its locks end soon, and it is tried again soon.
+            policy = PolicyInput(
+                url=f"https://shop.example/{number}", timeout_minutes=0.2, retry_backoff_minutes=0.05
+            )
             await opilio.policies.create(policy, "test")
         _, token = await opilio.credentials.new_bot_token("bot-1")
     port = free_port()

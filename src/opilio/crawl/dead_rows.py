@@ -85,18 +85,23 @@ class DeadRows:
         """Locks of each bot, without those that other processes gave a moment ago; None while all is well."""
         if not self._first:
             return None
-        return {bot_id: await self._count_locks_of(bot_id) for bot_id in bots}
-
-    async def _count_locks_of(self, bot_id: str) -> int:
-        known = list(self._locks.get(bot_id, ()))
-        if time.monotonic() < self._count_at.get(bot_id, -math.inf):
-            rows = await self._db.fetch(QUERIES.locks_among, hot=True, bot_id=bot_id, job_ids=known)
-        else:
-            rows, took = await _timed(self._db.fetch(QUERIES.locks_of_bot, hot=True, bot_id=bot_id))
-            self._count_at[bot_id] = _keep_until(took)
-        given_since = self._locks.get(bot_id, set()).difference(known)
-        self._locks[bot_id] = {row["job_id"] for row in rows} | given_since
-        return len(rows)
+        wanted, now = list(bots), time.monotonic()
+        known = {bot_id: set(self._locks.get(bot_id, ())) for bot_id in wanted}
+        old = [bot_id for bot_id in wanted if now >= self._count_at.get(bot_id, -math.inf)]
+        job_ids = [job_id for bot_id in set(wanted).difference(old) for job_id in known[bot_id]]
+        rows = await self._db.fetch(QUERIES.locks_among, hot=True, job_ids=job_ids) if job_ids else []
+        if old:
+            read, took = await _timed(self._db.fetch(QUERIES.locks_of_bots, hot=True, bot_ids=old))
+            rows = [*rows, *read]
+            self._count_at |= dict.fromkeys(old, _keep_until(took))
+        found: dict[str, set[UUID]] = {bot_id: set() for bot_id in wanted}
+        for row in rows:
+            if row["bot_id"] in found:  # a job may have gone to another bot
+                found[row["bot_id"]].add(row["job_id"])
+        for bot_id, jobs in found.items():
+            given_since = self._locks.get(bot_id, set()) - known[bot_id]
+            self._locks[bot_id] = jobs | given_since
+        return {bot_id: len(jobs) for bot_id, jobs in found.items()}
 
     def gave(self, bot_id: str, job_id: UUID) -> None:
         """A job that this process has locked for a bot."""

@@ -195,15 +195,15 @@ select q.queue, p.priority, coalesce(
   (lpad(to_hex((extract(epoch from now()) * 1000)::bigint - 2000), 12, '0') || repeat('0', 20))::uuid) as job_id
 from generate_series(100, 0, -1) p(priority) cross join unnest(:queues::text[]) q(queue);
 
--- name: locks_of_bot
--- The jobs that a bot has locked.
-select j.job_id from crawl_state j where j.locked_by = :bot_id::text and j.place = 'locked';
+-- name: locks_of_bots
+-- The jobs that some bots have locked.
+select j.locked_by as bot_id, j.job_id from crawl_state j where j.locked_by = any(:bot_ids::text[]) and j.place = 'locked';
 
 -- name: locks_among
--- Those of these jobs that a bot has still locked; found by their ids alone.
-select j.job_id from unnest(:job_ids::uuid[]) i(job_id)
+-- Those of these jobs that are locked, and by whom; found by their ids alone.
+select j.locked_by as bot_id, j.job_id from unnest(:job_ids::uuid[]) i(job_id)
 cross join lateral (select s.job_id, s.locked_by, s.place from crawl_state s where s.job_id = i.job_id offset 0) j
-where j.locked_by = :bot_id::text and j.place = 'locked';
+where j.place = 'locked';
 
 -- name: held_elsewhere
 -- For `skipped`: locked jobs that match, by holder, and jobs behind closed gates; counted up to a bound.

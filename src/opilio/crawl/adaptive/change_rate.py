@@ -11,6 +11,7 @@ import msgspec
 SHORTEST_GAP = 1 / 86400
 """Days. Two results within a second teach nothing more than two a second apart."""
 LARGEST_SHAPE = 1e6
+_LEAST_SHAPE = 0.05
 
 
 class Rate(msgspec.Struct, frozen=True, gc=False):
@@ -63,19 +64,18 @@ def observe(
 ) -> Rate:
     """The evidence after a visit `gap` days after the one before; of the older evidence a share is `kept`."""
     gap = max(gap, SHORTEST_GAP)
-    rate = Rate(evidence.shape * kept + prior.shape, evidence.days * kept + prior.days)
+    older = Rate(evidence.shape * kept, evidence.days * kept)
     if not change:
-        rate = unchanged(rate, gap)
-    elif age is not None:
-        rate = changed_at(rate, min(max(age, 0.0), gap))
-    else:
-        rate = changed(rate, gap)
+        return unchanged(older, gap)  # whatever the prior is
+    rate = Rate(older.shape + prior.shape, older.days + prior.days)
+    rate = changed(rate, gap) if age is None else changed_at(rate, min(max(age, 0.0), gap))
     return Rate(rate.shape - prior.shape, rate.days - prior.days)
 
 
 def posterior(evidence: Rate, prior: Rate) -> Rate:
     """Prior and evidence together. Evidence may be negative against a prior that was refitted since."""
-    return Rate(max(evidence.shape + prior.shape, 0.05), max(evidence.days + prior.days, SHORTEST_GAP))
+    shape, days = evidence.shape + prior.shape, evidence.days + prior.days
+    return Rate(shape if shape > _LEAST_SHAPE else _LEAST_SHAPE, days if days > SHORTEST_GAP else SHORTEST_GAP)
 
 
 def chance_of_no_change(rate: Rate, gap: float) -> float:

@@ -5,8 +5,11 @@ expectation-maximisation. A host leans on all pages, and these on a fixed assump
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from math import exp
-from typing import NamedTuple, TypeVar
+from operator import mul
+from typing import TypeVar
 
 HOURS = 24
 _DAILY = 0.1  # share of pages that change daily, before anything is known
@@ -17,12 +20,21 @@ Evidence = Sequence[float]
 """How much better each hour (UTC) predicted what the visits saw than a constant rate, as a logarithm."""
 
 
-class Habit(NamedTuple):
+@dataclass(frozen=True)
+class Habit:
     """The probability that a page changes daily, hour by hour."""
 
     hours: Sequence[float]
     other: float
     """The probability that it does not change daily."""
+
+    @cached_property
+    def daily(self) -> float:
+        return sum(self.hours)
+
+    @cached_property
+    def likeliest(self) -> float:
+        return max(self.hours)
 
 
 def habit(hours: Sequence[float]) -> Habit:
@@ -34,7 +46,7 @@ USUAL = habit((_DAILY / HOURS,) * HOURS)
 
 def weights(evidence: Evidence, assumed: Habit) -> list[float]:
     """How likely each hour is beside `assumed.other` for none of them; they do not add up to 1."""
-    return [share * exp(score) for score, share in zip(evidence, assumed.hours, strict=True)]
+    return list(map(mul, assumed.hours, map(exp, evidence)))
 
 
 class Pages:

@@ -5,7 +5,9 @@ each is how much better than the Gamma it predicted what the visits saw, as a lo
 """
 
 from collections.abc import Iterator
+from itertools import repeat
 from math import exp, floor, log
+from operator import add, mul
 from typing import NamedTuple
 
 from opilio.crawl.adaptive.habit import HOURS, USUAL, Evidence, Habit, weights
@@ -17,6 +19,7 @@ _FLOOR = 1e-3  # no single observation rules an hour out
 _LOG_FLOOR = log(_FLOOR)
 _LEAST_CHANCE = 1e-12
 _LEAST = 0.05  # a window that is less likely is not looked at
+_WIDEST = 3 * (1.0 + 1e-9)  # hours; a little more, for sums that are rounded
 _NEARLY = 0.8  # of the probability of the widest window is enough for a narrower one
 _AFTER = 5 / 1440  # a crawl comes five minutes after the window
 _STRONGEST = 20.0  # what is kept stays small enough to be unlearnt
@@ -36,20 +39,23 @@ def observe(
     `last` and `now` are days since the epoch, `same` is the probability of no change that the Gamma gave it.
     """
     quiet = -_BACKGROUND * (now - last)
+    general = log(max(1.0 - same if change else same, _LEAST_CHANCE))
     first, passes = _passes(last, now)
     gained: list[float] = []
-    if change:
-        general = log(max(1.0 - same, _LEAST_CHANCE))
-        for count, hours in passes:
-            gained += [log(max(1.0 - exp(_KEPT * count + quiet), _FLOOR)) - general] * hours
-    else:
-        general = log(max(same, _LEAST_CHANCE))
-        for count, hours in passes:
-            gained += [max(_KEPT * count + quiet, _LOG_FLOOR) - general] * hours
+    for count, hours in passes:
+        expected = _KEPT * count + quiet  # the logarithm of the probability of no change
+        if change:
+            chance = 1.0 - exp(expected)
+            expected = log(chance) if chance > _FLOOR else _LOG_FLOOR
+        elif expected < _LOG_FLOOR:
+            expected = _LOG_FLOOR
+        gained += [expected - general] * hours
     gained = gained[HOURS - first :] + gained[: HOURS - first]
-    after = [score * kept + gain for score, gain in zip(evidence, gained, strict=True)]
+    # Maps of C functions: half the time of loops, here and in `likely`, where a submit spends most of what a rule takes.
+    after = gained if evidence is UNKNOWN else list(map(add, map(mul, evidence, repeat(kept)), gained))
     if max(after) > _STRONGEST or min(after) < -_STRONGEST:
-        after = [min(max(score, -_STRONGEST), _STRONGEST) for score in after]
+        most, least = _STRONGEST, -_STRONGEST
+        return [most if score > most else least if score < least else score for score in after]
     return after
 
 
@@ -87,12 +93,14 @@ class Window(NamedTuple):
 
 def likely(evidence: Evidence, assumed: Habit = USUAL) -> Window | None:
     """The likeliest window of up to three hours, the narrowest that is nearly as likely; None if all are unlikely."""
+    if _unlikely(evidence, assumed):
+        return None
     one = weights(evidence, assumed)
     total = sum(one) + assumed.other
     if total - assumed.other < _LEAST * total:
         return None
-    two = [first + second for first, second in zip(one, one[1:] + one[:1], strict=True)]
-    three = [both + third for both, third in zip(two, one[2:] + one[:2], strict=True)]
+    two = list(map(add, one, one[1:] + one[:1]))
+    three = list(map(add, two, one[2:] + one[:2]))
     enough = max(_NEARLY * max(three), _LEAST * total)
     for width, sums in enumerate((one, two, three), 1):
         best = max(sums)
@@ -100,6 +108,17 @@ def likely(evidence: Evidence, assumed: Habit = USUAL) -> Window | None:
             start = sums.index(best)
             return Window(start / HOURS, (start + width) / HOURS, best / total)
     return None
+
+
+def _unlikely(evidence: Evidence, assumed: Habit) -> bool:
+    """Whether no window can be likely enough, without a look at each hour: so it is with most pages.
+
+    Three hours are at most three times the strongest evidence for the likeliest hour.
+    """
+    most = _WIDEST * exp(max(evidence)) * assumed.likeliest
+    if most < _LEAST * assumed.other:
+        return True
+    return most < _LEAST * (assumed.other + exp(min(evidence)) * assumed.daily)
 
 
 def until_after(window: Window, now: float) -> float:

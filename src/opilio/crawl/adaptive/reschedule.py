@@ -20,6 +20,7 @@ from opilio.crawl.history import Change, Scalar, Values, tracked
 SHORTEST_HOURS = 0.25
 HOT = 20
 """Points that `hot` adds to the priority when a page is weighed, as in the default rules."""
+_LONGEST_DAYS = 30.0
 _DAY = 86400.0
 _HOURS = Struct(f"<{HOURS}f")
 _DYNAMIC = timedelta(minutes=1)  # a page that was modified when it was fetched is made for each visitor
@@ -54,6 +55,8 @@ def habit_of(packed: bytes | None) -> Habit:
 
 def significant(changes: Sequence[Change], tolerance: Mapping[str, float]) -> bool:
     """Whether any field moved by more than its tolerance, in per cent."""
+    if not tolerance:
+        return bool(changes)
     return any(
         change.field not in tolerance or not _within(change.old, change.new, tolerance[change.field])
         for change in changes
@@ -115,20 +118,21 @@ def change_time(row: Row, changed_at: datetime | None, last_modified: str | None
 
 def prior_of(row: Row) -> Rate:
     """The host's prior, else everyone's, else one at the scale of the base frequency."""
-    if row["prior_days"] is None:
-        return from_base(row["frequency_hours"] / 24)
-    return Rate(row["prior_shape"], row["prior_days"])
+    days = row["prior_days"]
+    return from_base(row["frequency_hours"] / 24) if days is None else Rate(row["prior_shape"], days)
 
 
 def terms_of(row: Row) -> Terms:
     shortest = (row["min_interval_hours"] or SHORTEST_HOURS) / 24
-    longest = row["max_interval_hours"] / 24 if row["max_interval_hours"] else row["longest_days"] or 30.0
+    most = row["max_interval_hours"]
+    longest = most / 24 if most else row["longest_days"] or _LONGEST_DAYS
     weight = weight_of(min(100, row["importance"] + HOT * row["hot"]))
-    return Terms(weight, row["price"] or 0.0, min(shortest, longest), longest)
+    return Terms(weight, row["price"] or 0.0, shortest if shortest < longest else longest, longest)
 
 
 def learnt_of(row: Row) -> Learnt:
-    evidence = NOTHING if row["rate_days"] is None else Rate(row["rate_shape"], row["rate_days"])
+    days = row["rate_days"]
+    evidence = NOTHING if days is None else Rate(row["rate_shape"], days)
     return Learnt(evidence, unpack_hours(row["daily_hours"]))
 
 
@@ -136,8 +140,8 @@ def reschedule(
     row: Row, changed: bool | None, changed_at: datetime | None, chance: tuple[float, float]
 ) -> Rescheduled:
     """Before the first price is known, the base frequency decides."""
-    at: datetime = row["at"]
-    now = at.timestamp() / _DAY
+    seconds: float = row["at"].timestamp()
+    now = seconds / _DAY
     prior, learnt = prior_of(row), learnt_of(row)
     known, gap = learnt, None
     if changed is not None:
@@ -145,9 +149,9 @@ def reschedule(
         last = row["last_success_at"].timestamp() / _DAY
         known = learn(learnt, prior, Visit(last, now, changed, stamp))
         gap = now - last
-    if row["price"] is None:
-        days = row["frequency_hours"] / 24
-        wait = early = days
+    price = row["price"]
+    if price is None:
+        wait = early = days = row["frequency_hours"] / 24
     else:
         planned = plan(
             known,
@@ -159,12 +163,14 @@ def reschedule(
             habit=habit_of(row["prior_hours"]),
         )
         wait, early, days = planned.days, planned.early, planned.interval
+    taught = known is not learnt
     return Rescheduled(
-        next_run_at=at + timedelta(days=wait),
-        early_at=at + timedelta(days=early),
+        # From seconds: a timedelta of a fraction of days takes twice as long.
+        next_run_at=datetime.fromtimestamp(seconds + wait * _DAY, UTC),
+        early_at=datetime.fromtimestamp(seconds + early * _DAY, UTC),
         interval_days=days,
-        price=row["price"] or 0.0,
-        learnt=known if known is not learnt else None,
+        price=price or 0.0,
+        learnt=known if taught else None,
         changed=changed,
-        gap_days=gap if known is not learnt else None,
+        gap_days=gap if taught else None,
     )

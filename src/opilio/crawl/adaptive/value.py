@@ -31,23 +31,23 @@ def interval(rate: Rate, price: float, shortest: float, longest: float) -> float
     beyond = shape - 1.0
     if price * beyond >= days:  # more than the value can ever reach
         return longest
+    scale = -days / beyond if beyond else 0.0
     gap = max(sqrt(2.0 * price * days / shape), shortest)
     for _ in range(_STEPS):
         if gap >= longest:
             return longest
         fade = -log1p(gap / days)
-        same = exp(shape * fade)
-        fresh = -days * fade if beyond == 0.0 else days * -expm1(beyond * fade) / beyond
-        worth = fresh - gap * same
+        missed = gap * exp(shape * fade)
+        worth = (scale * expm1(beyond * fade) if beyond else -days * fade) - missed
         if worth >= price:
             return gap
-        slope = gap * gap * shape * same / (days + gap)  # of the value, by the logarithm of the gap
+        slope = gap * shape * missed / (days + gap)  # of the value, by the logarithm of the gap
         if slope <= 0.0:  # a value that doubles cannot tell from its limit
             return longest
         if worth <= 0.0:  # … from nothing: there the first term is exact
             return gap
         step = log(price / worth) * worth / slope
-        gap *= exp(min(step, _LONGEST_STEP))
+        gap *= exp(step if step < _LONGEST_STEP else _LONGEST_STEP)
         if step < _SMALL_STEP:
             break
     return min(gap, longest)

@@ -118,6 +118,35 @@ def test_the_evidence_is_that_of_each_hour(evidence, same, last, gap, change, ke
     )
 
 
+def narrowest_window(evidence, assumed: Habit) -> phase.Window | None:
+    """The definition: of windows of one to three hours, the narrowest that is nearly as likely as the likeliest."""
+    odds = [share * exp(score) for share, score in zip(assumed.hours, evidence, strict=True)]
+    total = sum(odds) + assumed.other
+    pairs = [odds[hour] + odds[(hour + 1) % 24] for hour in range(24)]
+    triples = [pairs[hour] + odds[(hour + 2) % 24] for hour in range(24)]
+    enough = max(0.8 * max(triples), 0.05 * total)
+    found = [
+        (width, likely) for width, likely in enumerate((odds, pairs, triples), 1) if max(likely) >= enough
+    ]
+    if not found:
+        return None
+    width, likely = found[0]
+    start = likely.index(max(likely))
+    return phase.Window(start / 24, (start + width) / 24, max(likely) / total)
+
+
+@given(
+    st.lists(st.floats(-4, 5), min_size=24, max_size=24),
+    st.lists(st.floats(1e-6, 0.04), min_size=24, max_size=24),
+)
+@example([0.0] * 24, [0.1 / 24] * 24)  # all the same: no window
+@example([1.2] * 24, [0.1 / 24] * 24)
+@example([0.0] * 8 + [1.45] * 3 + [0.0] * 13, [0.1 / 24] * 24)  # only the three together are likely enough
+@example([5.0] + [-4.0] * 23, [0.1 / 24] * 24)
+def test_the_window_is_the_narrowest_of_all(evidence: list[float], hours: list[float]) -> None:
+    assert phase.likely(evidence, habit(hours)) == narrowest_window(evidence, habit(hours))
+
+
 @given(st.lists(st.floats(-50, 50), min_size=24, max_size=24))
 def test_a_window_has_at_most_three_hours(evidence: list[float]) -> None:
     window = phase.likely(evidence)

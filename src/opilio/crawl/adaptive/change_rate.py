@@ -75,7 +75,7 @@ def observe(
 def posterior(evidence: Rate, prior: Rate) -> Rate:
     """Prior and evidence together. Evidence may be negative against a prior that was refitted since."""
     shape, days = evidence.shape + prior.shape, evidence.days + prior.days
-    return Rate(shape if shape > _LEAST_SHAPE else _LEAST_SHAPE, days if days > SHORTEST_GAP else SHORTEST_GAP)
+    return Rate(max(_LEAST_SHAPE, shape), max(SHORTEST_GAP, days))
 
 
 def chance_of_no_change(rate: Rate, gap: float) -> float:

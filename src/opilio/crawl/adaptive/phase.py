@@ -50,12 +50,12 @@ def observe(
         elif expected < _LOG_FLOOR:
             expected = _LOG_FLOOR
         gained += [expected - general] * hours
-    gained = gained[HOURS - first :] + gained[: HOURS - first]
+    gained = gained[-first:] + gained[:-first]
     # Maps of C functions: half the time of loops, here and in `likely`, where a submit spends most of what a rule takes.
     after = gained if evidence is UNKNOWN else list(map(add, map(mul, evidence, repeat(kept)), gained))
     if max(after) > _STRONGEST or min(after) < -_STRONGEST:
         most, least = _STRONGEST, -_STRONGEST
-        return [most if score > most else least if score < least else score for score in after]
+        return [most if score > most else max(score, least) for score in after]
     return after
 
 

@@ -1,5 +1,6 @@
 """What is assumed about a page before it was observed: from its base frequency at first, from its siblings later."""
 
+from functools import lru_cache
 from math import log
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ _SHORTEST_DAYS, _LONGEST_DAYS = 0.02, 3650.0
 _OWN_PAGES = 30  # a group's pages count as much as this many pages of all groups
 
 
+@lru_cache(maxsize=256)  # few intervals are chosen
 def from_base(interval_days: float) -> Rate:
     """The time scale is the interval that the user chose: a fixed one loses on slow sites."""
     return Rate(_SHAPE, min(max(interval_days, _SHORTEST_DAYS), _LONGEST_DAYS))

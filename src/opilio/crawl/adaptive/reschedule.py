@@ -127,7 +127,7 @@ def terms_of(row: Row) -> Terms:
     most = row["max_interval_hours"]
     longest = most / 24 if most else row["longest_days"] or _LONGEST_DAYS
     weight = weight_of(min(100, row["importance"] + HOT * row["hot"]))
-    return Terms(weight, row["price"] or 0.0, shortest if shortest < longest else longest, longest)
+    return Terms(weight, row["price"] or 0.0, min(longest, shortest), longest)
 
 
 def learnt_of(row: Row) -> Learnt:

@@ -88,11 +88,11 @@ def learn(learnt: Learnt, prior: Rate, visit: Visit) -> Learnt:
         age = None  # a stamp from outside the gap says nothing about this change
     kept = kept_after(gap)
     same = chance_of_no_change(posterior(learnt.evidence, prior), gap)
-    hours = learnt.hours
+    hours, changed = learnt.hours, visit.changed
     if hours is not None and gap > SHORTEST_GAP:
-        hours = phase.observe(hours, same, visit.last, visit.now, change=visit.changed, kept=kept)
-    evidence = observe(learnt.evidence, prior, gap, change=visit.changed, age=age, kept=kept)
-    return Learnt(evidence, hours, same - (not visit.changed))
+        hours = phase.observe(hours, same, visit.last, visit.now, change=changed, kept=kept)
+    evidence = observe(learnt.evidence, prior, gap, change=changed, age=age, kept=kept)
+    return Learnt(evidence, hours, same - (not changed))
 
 
 def plan(

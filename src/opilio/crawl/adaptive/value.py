@@ -47,7 +47,7 @@ def interval(rate: Rate, price: float, shortest: float, longest: float) -> float
         if worth <= 0.0:  # … from nothing: there the first term is exact
             return gap
         step = log(price / worth) * worth / slope
-        gap *= exp(step if step < _LONGEST_STEP else _LONGEST_STEP)
+        gap *= exp(min(_LONGEST_STEP, step))
         if step < _SMALL_STEP:
             break
     return min(gap, longest)

@@ -1,17 +1,17 @@
 """UUIDs of version 7, which sort by time (RFC 9562), for ids that are made before the row is stored."""
 
-import os
+import random
 import time
 from datetime import datetime
 from uuid import UUID
 
+_VERSION, _VARIANT, _LOW = 0x7 << 76, 0x2 << 62, (1 << 62) - 1
+
 
 def uuid7() -> UUID:
     milliseconds = time.time_ns() // 1_000_000
-    value = milliseconds << 80 | int.from_bytes(os.urandom(10), "big")
-    value = value & ~(0xF << 76) | 0x7 << 76
-    value = value & ~(0x3 << 62) | 0x2 << 62
-    return UUID(int=value)
+    chance = random.getrandbits(74)  # unique, not secret; seeded from the system, again in every process
+    return UUID(int=milliseconds << 80 | _VERSION | (chance >> 62) << 64 | _VARIANT | chance & _LOW)
 
 
 def oldest_uuid7(at: datetime) -> UUID:

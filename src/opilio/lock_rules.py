@@ -59,6 +59,7 @@ class Late(msgspec.Struct, frozen=True):
 
 
 ClaimStatus = Accepted | Repeated | Late | Refused
+ACCEPTED = Accepted()
 
 
 def check(claim: Claim, job: JobLock | None, past: Sequence[PastLock], now: datetime) -> ClaimStatus:
@@ -66,7 +67,7 @@ def check(claim: Claim, job: JobLock | None, past: Sequence[PastLock], now: date
     if job is None:
         return Refused("job_not_found", "there is no job %(id)s", id=str(claim.job_id))
     if holds(claim, job, now):
-        return Accepted()
+        return ACCEPTED
     repeated = _first_answer(claim, job, past)
     if repeated is not None:
         return repeated
@@ -85,7 +86,7 @@ def _is_holder(claim: Claim, job: JobLock) -> bool:
 
 def _own(claim: Claim, bot_id: str | None, token: UUID | None) -> bool:
     """Whether a lock is the claimant's: by its token if it sent one, else by the bot."""
-    return bot_id == claim.bot_id and claim.lock_token in (None, token)
+    return bot_id == claim.bot_id and (claim.lock_token is None or claim.lock_token == token)
 
 
 def _first_answer(claim: Claim, job: JobLock, past: Sequence[PastLock]) -> Repeated | None:

@@ -3,6 +3,8 @@
 Counters live in the process; `opilio.runtime.metrics_page` reads the gauges from the database and renders both.
 """
 
+from bisect import bisect_left
+from collections import Counter as Tally
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -126,6 +128,15 @@ NAMES = frozenset(metric.name for metric in ALL)
 _BY_NAME = {metric.name: metric for metric in ALL}
 
 
+class BatchHistogram(Histogram):
+    """Also takes many amounts at once: each `observe` costs two locks and a search."""
+
+    def observe_all(self, amounts: Sequence[float]) -> None:
+        self._sum.inc(sum(amounts))
+        for bucket, count in Tally(bisect_left(self._upper_bounds, amount) for amount in amounts).items():
+            self._buckets[bucket].inc(count)
+
+
 def make(name: str, buckets: Sequence[float] = _CRAWL_SECONDS) -> Any:
     """The counter, histogram or gauge of this process that bears a name of the tables above."""
     metric = _BY_NAME[name]
@@ -133,7 +144,7 @@ def make(name: str, buckets: Sequence[float] = _CRAWL_SECONDS) -> Any:
         case "counter":
             return Counter(name, metric.meaning, metric.labels)
         case "histogram":
-            return Histogram(name, metric.meaning, metric.labels, buckets=buckets)
+            return BatchHistogram(name, metric.meaning, metric.labels, buckets=buckets)
         case _:
             return Gauge(name, metric.meaning, metric.labels, multiprocess_mode="mostrecent")
 
@@ -144,7 +155,7 @@ JOBS_FAILED: Counter = make("jobs_failed")
 JOBS_EXPIRED: Counter = make("jobs_expired")
 JOBS_RETRIED: Counter = make("jobs_retried")
 BOT_PULLS: Counter = make("bot_pulls")
-CRAWL_DURATION: Histogram = make("crawl_duration_seconds")
+CRAWL_DURATION: BatchHistogram = make("crawl_duration_seconds")
 LOOP_RUNS: Counter = make("loop_runs")
 LOOP_ERRORS: Counter = make("loop_errors")
 ROLE_UP: Gauge = make("opilio_role_up")

@@ -111,7 +111,12 @@ def held(job: PulledJob, bot: str = "bot-1") -> Claim:
 def said(answer: Reply) -> dict[str, Any]:
     assert answer.refusal is None, answer.refusal
     assert answer.data is not None
-    decoded: dict[str, Any] = msgspec.json.decode(answer.data)
+    body = (
+        answer.data
+        if isinstance(answer.data, bytes)
+        else msgspec.json.Encoder(decimal_format="number").encode(answer.data)
+    )
+    decoded: dict[str, Any] = msgspec.json.decode(body)
     return decoded
 
 

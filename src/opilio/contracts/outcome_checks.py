@@ -13,20 +13,22 @@ from opilio.contracts.price import read_price
 from opilio.errors import Invalid
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_TEXTS = ("title", "error_msg", "error_code", "html_hash")
+_texts = attrgetter(*_TEXTS)
 _compared = attrgetter(*(name for name in Outcome.__struct_fields__ if name != "lock_token"))
 
 
 def check_outcome(outcome: Outcome) -> Decimal | None:
     """Names the first wrong field, and answers the price."""
     price = _price(outcome.price)
-    _text("title", outcome.title)
-    _text("error_msg", outcome.error_msg)
-    _text("error_code", outcome.error_code)
-    _text("html_hash", outcome.html_hash)
-    check_json("data", outcome.data)
+    for field, value in zip(_TEXTS, _texts(outcome), strict=True):
+        if value is not None:
+            _text(field, value)
+    if outcome.data is not None:
+        check_json("data", outcome.data)
     if outcome.validators:
-        _text("validators.etag", outcome.validators.etag)
-        _text("validators.last_modified", outcome.validators.last_modified)
+        _text("validators.etag", outcome.validators.etag or "")
+        _text("validators.last_modified", outcome.validators.last_modified or "")
     if outcome.not_modified:
         _unmodified(outcome, price)
     elif outcome.success:
@@ -57,8 +59,8 @@ def _price(raw: msgspec.Raw) -> Decimal | None:
         raise Invalid("price", str(error)) from None
 
 
-def _text(field: str, value: str | None) -> None:
-    if value is not None and _CONTROL.search(value):
+def _text(field: str, value: str) -> None:
+    if _CONTROL.search(value):
         raise Invalid(field, "contains a control character")
 
 

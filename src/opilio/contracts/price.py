@@ -6,12 +6,16 @@ from decimal import Decimal, InvalidOperation
 import msgspec
 
 MOST_DIGITS, MOST_DECIMALS = 18, 6
+# Nearly every price: what this matches has none of the faults below.
+_USUAL = re.compile(rb"[0-9]{1,18}(?:\.[0-9]{1,6})?")
 _DIGITS = re.compile(rb'"-?[0-9]+(?:\.[0-9]+)?"|-?[0-9][0-9.eE+-]*')
 
 
 def read_price(raw: msgspec.Raw) -> Decimal | None:
     """The price without any rounding; a `ValueError` says what is wrong with it."""
     text = bytes(raw)
+    if _USUAL.fullmatch(text):
+        return Decimal(text.decode("ascii"))
     if text == b"null":
         return None
     if not _DIGITS.fullmatch(text):

@@ -44,10 +44,10 @@ class BotActivity:
         hour.pulls += 1
         hour.pulled += jobs
 
-    def done(self, bot_id: str, seconds: float | None) -> None:
+    def done(self, bot_id: str, jobs: int, seconds: float) -> None:
         hour = self._hour(bot_id)
-        hour.done += 1
-        hour.seconds += seconds or 0.0
+        hour.done += jobs
+        hour.seconds += seconds
 
     def failed(self, bot_id: str) -> None:
         self._hour(bot_id).failed += 1

@@ -1,7 +1,6 @@
 """Checks bots' claims on jobs against what the database knows of their locks."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -9,16 +8,17 @@ from uuid import UUID
 import msgspec
 
 from opilio.adapters.postgres import Row, Session
+from opilio.contracts.bot_api import DoneAnswer
 from opilio.crawl.job import State
 from opilio.crawl.sql import QUERIES
 from opilio.errors import Refused
-from opilio.lock_rules import Claim, ClaimStatus, JobLock, PastLock, check, holds
+from opilio.lock_rules import ACCEPTED, Claim, ClaimStatus, JobLock, PastLock, check, holds
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What one claim is answered: data for the envelope, or a refusal."""
+    """What one claim is answered: data for the envelope, encoded or not, or a refusal."""
 
-    data: bytes | None = None
+    data: bytes | DoneAnswer | None = None
     refusal: Refused | None = None
     state: State | None = None
 
@@ -27,16 +27,16 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class JobFacts:
-    """Job facts needed to check claims; `rows` are the active jobs, locked for this transaction."""
+class CheckedClaims:
+    """Claims in their order with their status, and the active jobs, which are locked for this transaction."""
 
     now: datetime
-    rows: dict[UUID, Row]
-    locks: dict[UUID, JobLock]
-    past: dict[UUID, list[PastLock]]
+    claims: Sequence[Claim]
+    statuses: list[ClaimStatus]
+    rows: list[Row | None]
 
-    def check(self, claim: Claim) -> ClaimStatus:
-        return check(claim, self.locks.get(claim.job_id), self.past[claim.job_id], self.now)
+    def __iter__(self) -> Iterator[tuple[Claim, ClaimStatus, Row | None]]:
+        return zip(self.claims, self.statuses, self.rows, strict=True)
 
 
 async def take_jobs(session: Session, job_ids: Iterable[UUID], now: datetime | None) -> list[Row]:
@@ -44,33 +44,41 @@ async def take_jobs(session: Session, job_ids: Iterable[UUID], now: datetime | N
     return await session.fetch(QUERIES.take_jobs, job_ids=list(job_ids), now=now)
 
 
-async def load_facts(session: Session, claims: Sequence[Claim], now: datetime | None) -> JobFacts:
+async def check_claims(session: Session, claims: Sequence[Claim], now: datetime | None) -> CheckedClaims:
     """Past locks are read only for claims whose bot does not hold the job."""
-    rows = {row["job_id"]: row for row in await take_jobs(session, [c.job_id for c in claims], now)}
-    at = next((row["at"] for row in rows.values()), None)
+    found = {row["job_id"]: row for row in await take_jobs(session, [c.job_id for c in claims], now)}
+    rows = [found.get(claim.job_id) for claim in claims]
+    at = next((row["at"] for row in found.values()), None)
     if at is None:
         at = await session.value(QUERIES.clock, now=now)
-    facts = JobFacts(at, rows, {i: _current_lock(row) for i, row in rows.items()}, defaultdict(list))
-    doubtful = [c.job_id for c in claims if c.job_id not in rows or not holds(c, facts.locks[c.job_id], at)]
-    if doubtful:
-        await _add_past(session, facts, doubtful)
-    return facts
+    held = [
+        row is not None and holds(claim, _current_lock(row), at)
+        for claim, row in zip(claims, rows, strict=True)
+    ]
+    statuses: list[ClaimStatus] = [ACCEPTED] * len(claims)
+    if not all(held):
+        doubtful = [position for position, holds_it in enumerate(held) if not holds_it]
+        checked = await _check_past(session, [(claims[i], rows[i]) for i in doubtful], at)
+        for position, status in zip(doubtful, checked, strict=True):
+            statuses[position] = status
+    return CheckedClaims(at, claims, statuses, rows)
 
 
-async def _add_past(session: Session, facts: JobFacts, job_ids: list[UUID]) -> None:
-    for row in await session.fetch(QUERIES.take_ended, job_ids=job_ids):
-        facts.locks[row["job_id"]] = JobLock(
-            State(row["status"]),
-            row["locked_by"],
-            row["lock_token"],
-            row["locked_until"],
-            row["digest"],
-            row["answer"],
-        )
+async def _check_past(
+    session: Session, claims: Sequence[tuple[Claim, Row | None]], now: datetime
+) -> list[ClaimStatus]:
+    """Claims of bots that do not hold the job."""
+    job_ids = [claim.job_id for claim, _ in claims]
+    locks = {claim.job_id: _current_lock(row) for claim, row in claims if row is not None}
+    locks |= {
+        row["job_id"]: _last_lock(row) for row in await session.fetch(QUERIES.take_ended, job_ids=job_ids)
+    }
+    past: dict[UUID, list[PastLock]] = {job_id: [] for job_id in job_ids}
     for row in await session.fetch(QUERIES.past_locks, job_ids=job_ids):
-        facts.past[row["job_id"]].append(
+        past[row["job_id"]].append(
             PastLock(row["bot_id"], row["lock_token"], row["lost"], row["digest"], row["answer"])
         )
+    return [check(claim, locks.get(claim.job_id), past[claim.job_id], now) for claim, _ in claims]
 
 
 def state_of(row: Row) -> State:
@@ -80,3 +88,14 @@ def state_of(row: Row) -> State:
 
 def _current_lock(row: Row) -> JobLock:
     return JobLock(state_of(row), row["locked_by"], row["lock_token"], row["locked_until"])
+
+
+def _last_lock(row: Row) -> JobLock:
+    return JobLock(
+        State(row["status"]),
+        row["locked_by"],
+        row["lock_token"],
+        row["locked_until"],
+        row["digest"],
+        row["answer"],
+    )

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Sequence
 from typing import Any, TypeVar
 
@@ -211,21 +211,22 @@ class Dispatcher:
         metrics.JOBS_DONE.inc(states[State.DONE])
         metrics.JOBS_FAILED.inc(states[State.FAILED])
         metrics.JOBS_RETRIED.inc(states[State.PENDING])
+        done: defaultdict[str, list[float | None]] = defaultdict(list)  # durations by bot
         for submission, reply in zip(submissions, replies, strict=True):
-            self._count_one(submission, reply)
+            if reply.state is State.DONE:
+                done[submission.claim.bot_id].append(submission.crawl_duration)
+            else:
+                self._count_other(submission.claim.bot_id, reply)
+        for bot_id, durations in done.items():
+            seconds = [duration for duration in durations if duration is not None]
+            self._activity.done(bot_id, len(durations), sum(seconds))
+            metrics.CRAWL_DURATION.observe_all(seconds)
 
-    def _count_one(self, submission: Submission, reply: Reply) -> None:
-        bot_id = submission.claim.bot_id
-        match reply.state:
-            case State.DONE:
-                self._activity.done(bot_id, submission.crawl_duration)
-                if submission.crawl_duration is not None:
-                    metrics.CRAWL_DURATION.observe(submission.crawl_duration)
-            case State.FAILED | State.PENDING:
-                self._activity.failed(bot_id)
-            case _:
-                if reply.refusal is not None and reply.refusal.code == "lock_expired":
-                    self._activity.late(bot_id)
+    def _count_other(self, bot_id: str, reply: Reply) -> None:
+        if reply.state is not None:
+            self._activity.failed(bot_id)
+        elif reply.refusal is not None and reply.refusal.code == "lock_expired":
+            self._activity.late(bot_id)
 
     async def write_activity(self) -> None:
         await self._activity.write()

@@ -8,10 +8,9 @@ from uuid import UUID
 from opilio.adapters.postgres import Database, Row, Session
 from opilio.adapters.postgres.unavailable import does_not_answer
 from opilio.clock import Clock
-from opilio.contracts import events
 from opilio.crawl import retry
 from opilio.crawl.claims import take_jobs
-from opilio.crawl.finished_job import FinishedJob
+from opilio.crawl.finished_job import failed_row
 from opilio.crawl.job import State
 from opilio.crawl.lock_end import LockEnds, failed_event, retry_facts
 from opilio.crawl.retry import Jitter
@@ -90,15 +89,6 @@ class LockExpiry:
             again = f"retry {decision.retry_count} of {row['max_retries']}"
             ends.retry(row, decision, by, [reason, again], error=reason, error_code=None)
             return decision.state
-        ends.finish(
-            FinishedJob(
-                row=row,
-                decision=decision,
-                by=by,
-                reason=reason,
-                event_type=events.JOB_FAILED,
-                event=failed_event(row, decision, reason, row["last_error_code"]),
-                error=reason,
-            )
-        )
+        event = failed_event(row, decision, reason, row["last_error_code"])
+        ends.finish(row, failed_row(row, decision, by, reason, error=reason, event=event))
         return decision.state

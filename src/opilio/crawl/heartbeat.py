@@ -5,10 +5,10 @@ from uuid import UUID
 
 import msgspec
 
-from opilio.adapters.postgres import Database, Session
+from opilio.adapters.postgres import Database, Row, Session
 from opilio.clock import Clock
 from opilio.contracts.bot_api import HeartbeatAnswer, ReleaseAnswer
-from opilio.crawl.claims import JobFacts, Reply, load_facts
+from opilio.crawl.claims import Reply, check_claims
 from opilio.crawl.job import MAX_EXTENSION, Cause, State, apply
 from opilio.crawl.lock_end import LockEnds
 from opilio.crawl.sql import QUERIES
@@ -38,11 +38,12 @@ class Heartbeats:
             )
             extended = {(r["job_id"], r["locked_by"], r["lock_token"]): r["locked_until"] for r in rows}
             missed = [c for c in claims if _lock(c) not in extended]
-            facts = await load_facts(session, missed, self._clock.now()) if missed else None
+            checked = await check_claims(session, missed, self._clock.now()) if missed else ()
+            refused = iter([_refused(status) for _, status, _ in checked])
             return [
                 Reply(data=_encode(HeartbeatAnswer(locked_until=extended[_lock(c)])))
                 if _lock(c) in extended
-                else _refused(facts.check(c))  # type: ignore[union-attr]
+                else next(refused)
                 for c in claims
             ]
 
@@ -53,10 +54,10 @@ class Heartbeats:
         claims = [Claim(c.bot_id, c.job_id, c.lock_token, _RELEASE) for c in claims]
 
         async def work(session: Session) -> list[Reply]:
-            facts = await load_facts(session, claims, self._clock.now())
+            checked = await check_claims(session, claims, self._clock.now())
             ends = LockEnds()
-            replies = [_release(ends, facts, claim) for claim in claims]
-            await ends.write(session, facts.now)
+            replies = [_release(ends, *one) for one in checked]
+            await ends.write(session, checked.now)
             if ends.returned:
                 await session.execute(QUERIES.notify_work)
             return replies
@@ -68,16 +69,14 @@ def _lock(claim: Claim) -> tuple[UUID, str, UUID | None]:
     return claim.job_id, claim.bot_id, claim.lock_token
 
 
-def _release(ends: LockEnds, facts: JobFacts, claim: Claim) -> Reply:
-    status = facts.check(claim)
+def _release(ends: LockEnds, claim: Claim, status: ClaimStatus, row: Row | None) -> Reply:
     if isinstance(status, Repeated):
         return Reply(data=status.answer.encode())
-    if not isinstance(status, Accepted):
+    if row is None or not isinstance(status, Accepted):
         return _refused(status)
     body = _encode(ReleaseAnswer())
     if claim.job_id in ends.returned:  # the job is in the list twice
         return Reply(data=body)
-    row = facts.rows[claim.job_id]
     ends.give_back(row, Cause.RELEASE, f"bot:{claim.bot_id}", "released by the bot", claim.digest, body)
     return Reply(data=body, state=apply(State.LOCKED, Cause.RELEASE))
 

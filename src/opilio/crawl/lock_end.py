@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -13,33 +12,14 @@ import msgspec
 from opilio.adapters.postgres import Row, Session
 from opilio.contracts import events
 from opilio.crawl.alert import CrawledPage
-from opilio.crawl.finished_job import FinishedJob, finished_rows
-from opilio.crawl.history import Change
+from opilio.crawl.finished_job import FinishedRow, StoredPage
 from opilio.crawl.job import Cause, State, apply
 from opilio.crawl.politeness import FORGIVEN_AFTER, Cooling
 from opilio.crawl.retry import Decision, RetryFacts
 from opilio.crawl.sql import QUERIES
-from opilio.crawl.value_history import write_history
 from opilio.lock_rules import Claim
 
 _PARK_WHEN_COOLED = 200
-
-
-class LoggedCompletion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What `crawl.job.completed` says of a page that was not modified; the function `event_data` adds the columns of its row."""
-
-    bot_id: str
-    result_id: UUID | None
-    """The earlier result."""
-    price: Decimal | None = None
-    currency: str | None = None
-    title: str | None = None
-    in_stock: bool | None = None
-    data: dict[str, Any] | None = None
-    html_hash: str | None = None
-    crawl_duration: float | None = None
-    changed: list[str] = []
-    not_modified: bool = False
 
 
 class ReturnedJob(msgspec.Struct, frozen=True):
@@ -79,21 +59,21 @@ class LateResult(msgspec.Struct, frozen=True):
 class LockEnds:
     """Everything that one transaction writes about locks that ended."""
 
-    finished: list[FinishedJob] = field(default_factory=list)
+    finished: list[FinishedRow] = field(default_factory=list)
+    pages: list[StoredPage] = field(default_factory=list)
     returned: dict[UUID, ReturnedJob] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
-    changed: list[tuple[Row, Change]] = field(default_factory=list)
     late: list[LateResult] = field(default_factory=list)
     cooled: dict[int, tuple[Cooling, str]] = field(default_factory=dict)
     freed_hosts: set[int] = field(default_factory=set)
     to_check: list[CrawledPage] = field(default_factory=list)  # by value alerts, where there are any
     forgiven_hosts: set[int] = field(default_factory=set)
 
-    def finish(self, job: FinishedJob) -> None:
-        self.finished.append(job)
-        self._free_host(job.row)
-        if job.decision.state is State.DONE and job.row["strikes"]:
-            self.forgiven_hosts.add(job.row["host_id"])
+    def finish(self, row: Row, finished: FinishedRow) -> None:
+        self.finished.append(finished)
+        self._free_host(row)
+        if row["strikes"] and finished.state is State.DONE:
+            self.forgiven_hosts.add(row["host_id"])
 
     def retry(
         self,
@@ -152,10 +132,9 @@ class LockEnds:
         if self.steps:
             await session.execute(QUERIES.add_steps, **_steps(self.steps))
         if self.finished:
-            await session.execute(QUERIES.finish_jobs, now=now, **finished_rows(self.finished))
+            await session.execute(QUERIES.finish_jobs, jobs=self.finished, now=now, **_pages(self.pages))
         if self.returned:
             await session.execute(QUERIES.return_jobs, **_returned(list(self.returned.values())))
-        await write_history(session, self.changed, now)
         if self.late:
             await session.execute(QUERIES.keep_late, **_late(self.late))
         forgiven = sorted(self.forgiven_hosts - self.cooled.keys())
@@ -190,12 +169,16 @@ def _minutes(count: float) -> timedelta:
     return timedelta(minutes=count)
 
 
+def frequency_of(row: Row) -> timedelta:
+    return _hours(row["frequency_hours"])
+
+
 def retry_facts(row: Row) -> RetryFacts:
     return RetryFacts(
         base_priority=row["base_priority"],
         retry_count=row["retry_count"],
         max_retries=0 if row["deleted_at"] else row["max_retries"],  # a deleted policy needs no retries
-        frequency=_hours(row["frequency_hours"]),
+        frequency=frequency_of(row),
         retry_backoff=_minutes(row["retry_backoff_minutes"]),
         failure_count=row["failure_count"],
         error_rate=row["error_rate"],
@@ -257,6 +240,15 @@ def _steps(steps: Sequence[Step]) -> dict[str, list[Any]]:
         "tokens": [s.lock_token for s in steps],
         "digests": [s.digest for s in steps],
         "answers": [_raw(s.answer) for s in steps],
+    }
+
+
+def _pages(pages: Sequence[StoredPage]) -> dict[str, list[Any]]:
+    """Pages may be large, and are not part of the JSON."""
+    return {
+        "page_ids": [page.result_id for page in pages],
+        "page_bodies": [page.body for page in pages],
+        "page_blobs": [page.blob for page in pages],
     }
 
 

@@ -10,6 +10,8 @@ from opilio.crawl.job import Cause, State, apply, retry_priority
 
 # How much the newest crawl weighs in a policy's error rate.
 _NEWEST = 0.2
+_SUCCEEDED = (Cause.SUCCEED,)
+_DONE = apply(State.LOCKED, *_SUCCEEDED)
 
 
 class RetryFacts(msgspec.Struct, frozen=True):
@@ -28,14 +30,15 @@ class Decision(msgspec.Struct, frozen=True):
     """The transitions of the job, and what the policy stores."""
 
     causes: tuple[Cause, ...]
-    retry_count: int
-    priority: int
-    run_at: datetime | None
-    next_run_at: datetime | None
-    failure_count: int
-    error_rate: float
     state: State
     """The job's state after all transitions of a locked job."""
+    failure_count: int
+    error_rate: float
+    next_run_at: datetime | None = None
+    """Of the policy, if the job ends; the others are of a job that is tried again."""
+    run_at: datetime | None = None
+    retry_count: int = 0
+    priority: int = 0
 
     @property
     def retried(self) -> bool:
@@ -49,16 +52,13 @@ class Jitter(msgspec.Struct, frozen=True):
     draw: float
 
 
-def succeed(job: RetryFacts, now: datetime, jitter: Jitter) -> Decision:
+def succeed(frequency: timedelta, error_rate: float, now: datetime, jitter: Jitter) -> Decision:
     return Decision(
-        causes=(Cause.SUCCEED,),
-        retry_count=job.retry_count,
-        priority=retry_priority(job.base_priority, job.retry_count),
-        run_at=None,
-        next_run_at=now + jittered(job.frequency, jitter.share, jitter.draw),
+        causes=_SUCCEEDED,
+        state=_DONE,
         failure_count=0,
-        error_rate=job.error_rate * (1 - _NEWEST),
-        state=apply(State.LOCKED, Cause.SUCCEED),
+        error_rate=error_rate * (1 - _NEWEST),
+        next_run_at=now + jittered(frequency, jitter.share, jitter.draw),
     )
 
 
@@ -81,13 +81,12 @@ def _retry(job: RetryFacts, now: datetime, jitter: Jitter, wait: timedelta, *cau
     backoff = jittered(doubling(job.retry_backoff, retries, job.frequency), jitter.share, jitter.draw)
     return Decision(
         causes=causes,
-        retry_count=retries,
-        priority=retry_priority(job.base_priority, retries),
-        run_at=now + max(backoff, wait),
-        next_run_at=None,
+        state=apply(State.LOCKED, *causes),
         failure_count=job.failure_count,
         error_rate=job.error_rate,
-        state=apply(State.LOCKED, *causes),
+        run_at=now + max(backoff, wait),
+        retry_count=retries,
+        priority=retry_priority(job.base_priority, retries),
     )
 
 
@@ -96,12 +95,9 @@ def _give_up(job: RetryFacts, now: datetime, jitter: Jitter, cause: Cause) -> De
     backoff = doubling(job.retry_backoff, failures, job.frequency)
     return Decision(
         causes=(cause,),
-        retry_count=job.retry_count,
-        priority=retry_priority(job.base_priority, job.retry_count),
-        run_at=None,
-        # Jitter must not push a backoff past the frequency: a failing page is never crawled less often than a good one.
-        next_run_at=now + min(jittered(backoff, jitter.share, jitter.draw), job.frequency),
+        state=apply(State.LOCKED, cause),
         failure_count=failures,
         error_rate=job.error_rate * (1 - _NEWEST) + _NEWEST,
-        state=apply(State.LOCKED, cause),
+        # Jitter must not push a backoff past the frequency: a failing page is never crawled less often than a good one.
+        next_run_at=now + min(jittered(backoff, jitter.share, jitter.draw), job.frequency),
     )

@@ -37,7 +37,8 @@ from opilio.web.routes import Call, Registry
 
 BOT_API = Registry()
 _MOST_RESULTS = 100
-_RESULT = decoder(Outcome)
+_MOST_COMMAS = 20_000
+_RESULT, _RESULTS = decoder(Outcome), decoder(list[Outcome])
 
 
 class _JobId(msgspec.Struct):
@@ -98,27 +99,52 @@ async def submit(call: Call) -> Any:
 async def submit_batch(call: Call) -> Any:
     sent: BatchBody = call.body
     _must_be(call, sent.bot_id)
-    try:
-        bodies = split_array(bytes(sent.results), _MOST_RESULTS)
-    except ValueError as error:
-        raise Invalid("results", "%(error)s", error=str(error)) from None
-    if not bodies:
+    outcomes = _read_results(bytes(sent.results))
+    if not outcomes:
         raise Invalid("results", "is empty; send 1 to %(most)s results", most=_MOST_RESULTS)
-    read = [_read_result(sent.bot_id, body) for body in bodies]
+    read = [_parse(sent.bot_id, outcome) for _, outcome in outcomes]
     replies = iter(
         await call.opilio.dispatcher.submit([item for item in read if isinstance(item, Submission)])
     )
     every = [next(replies) if isinstance(item, Submission) else Reply(refusal=item) for item in read]
-    ids = [
-        item.claim.job_id if isinstance(item, Submission) else _job_id(body)
-        for item, body in zip(read, bodies, strict=True)
-    ]
-    return BatchAnswer(results=_items(ids, every))
+    return BatchAnswer(results=_items([job_id for job_id, _ in outcomes], every))
 
 
-def _read_result(bot_id: str, body: bytes) -> Submission | Refused:
+def _read_results(text: bytes) -> "list[tuple[UUID | None, Outcome | Refused]]":
+    """Each result with the id of its job: all at once if every one is well formed, as nearly always, else one by one."""
+    outcomes = _read_at_once(text)
+    if len(outcomes) in range(1, _MOST_RESULTS + 1):
+        return [(outcome.job_id, outcome) for outcome in outcomes]
     try:
-        return parse(bot_id, decode(body, _RESULT))
+        bodies = split_array(text, _MOST_RESULTS)
+    except ValueError as error:
+        raise Invalid("results", "%(error)s", error=str(error)) from None
+    return [_read_result(body) for body in bodies]
+
+
+def _read_at_once(text: bytes) -> list[Outcome]:
+    """Every result; none where one of them is wrong, or where there may be millions: few bytes compress so many."""
+    if text.count(b",") > _MOST_COMMAS:
+        return []
+    try:
+        return _RESULTS.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return []
+
+
+def _read_result(body: bytes) -> "tuple[UUID | None, Outcome | Refused]":
+    try:
+        outcome = decode(body, _RESULT)
+    except Refused as refusal:
+        return _job_id(body), refusal
+    return outcome.job_id, outcome
+
+
+def _parse(bot_id: str, read: Outcome | Refused) -> Submission | Refused:
+    if isinstance(read, Refused):
+        return read
+    try:
+        return parse(bot_id, read)
     except Refused as refusal:
         return refusal
 
@@ -176,6 +202,10 @@ def _items(job_ids: Sequence[Any], replies: Sequence[Reply]) -> list[ItemAnswer]
     return [
         ItemAnswer(job_id=job_id, success=False, error=error_body(reply.refusal))
         if reply.refusal is not None
-        else ItemAnswer(job_id=job_id, success=True, data=msgspec.Raw(reply.data or b"{}"))
+        else ItemAnswer(job_id=job_id, success=True, data=_json(reply.data))
         for job_id, reply in zip(job_ids, replies, strict=True)
     ]
+
+
+def _json(data: bytes | DoneAnswer | None) -> msgspec.Raw | DoneAnswer:
+    return data if isinstance(data, DoneAnswer) else msgspec.Raw(data or b"{}")

@@ -1,11 +1,12 @@
 -- name: finish_jobs
--- Ends jobs: the policy is due again, job archived, result stored, event written: all or nothing. A job with a result is one row, which is
+-- Ends jobs: the policy is due again, job archived, result and its changes stored, event written: all or nothing. A job with a result is one row, which is
 -- also its result and its event; the views result_source and event_source show them.
 with input as materialized (
   select * from json_to_recordset(:jobs::json) as i(
     job_id uuid, policy_id uuid, state text, by text, reason text, error text, error_code text, next_run_at timestamptz,
     failure_count int, error_rate real, result_id uuid, price numeric, currency text, title text, in_stock boolean,
-    data jsonb, html_hash text, duration float8, last_data jsonb, digest text, answer jsonb, event_type text, subject text, event jsonb,
+    data text, html_hash text, duration float8, last_data text, digest text, answer text, event_type text, subject text, event text,
+    changed text, first_values text, new_values text,
     pool text, early_at timestamptz, etag text, last_modified text, rate_shape float8, rate_days float8, daily_hours text,
     interval_days float8, price_used float8, visits int, changes_seen int, surprise real, gap_days real, siblings boolean)),
 clock as (select coalesce(:now::timestamptz, now()) as at),
@@ -18,12 +19,12 @@ archived as (
     nullif(g.run_at, told.created_at), g.created_at, nullif(g.created_by, told.created_by), g.locked_by, g.locked_at,
     nullif(g.locked_until, told.locked_until), g.lock_ttl_seconds, g.lock_token,
     coalesce(i.error, g.last_error), coalesce(i.error_code, g.last_error_code), clock.at, nullif(i.by, told.by), nullif(i.reason, told.reason),
-    decode(i.digest, 'base64'), i.answer, case i.state when 'done' then i.next_run_at end,  -- archived_answer says it again
-    i.result_id, told.seq, told.subject, told.changed, i.price, i.currency, i.title, i.in_stock, i.data, told.html_hash, i.duration
+    decode(i.digest, 'base64'), i.answer::jsonb, case i.state when 'done' then i.next_run_at end,  -- archived_answer says it again
+    i.result_id, told.seq, told.subject, told.changed, i.price, i.currency, i.title, i.in_stock, i.data::jsonb, told.html_hash, i.duration
   from input i cross join clock
   join crawl_state g on g.policy_id = i.policy_id and g.job_id = i.job_id  -- the job as it ends; take_jobs has locked it
   left join lateral (  -- a transaction has its number before it takes its place in the log
-    select case when pg_current_xact_id() is not null then nextval('outbox_seq_seq') end as seq, i.subject, i.event -> 'changed' as changed, i.html_hash,
+    select case when pg_current_xact_id() is not null then nextval('outbox_seq_seq') end as seq, i.subject, i.changed::jsonb as changed, i.html_hash,
       g.created_at, 'scheduler' as created_by, g.locked_at + make_interval(secs => g.lock_ttl_seconds) as locked_until,
       'bot:' || g.locked_by as by, 'result accepted' as reason  -- not kept where it is the usual
     where i.result_id is not null) told on true),
@@ -36,27 +37,35 @@ ended as (
     place = case when s.enabled then 'due' end, job_id = null, run_at = null, created_at = null,
     locked_by = null, locked_at = null, locked_until = null, lock_ttl_seconds = null, lock_token = null,
     last_error = null, last_error_code = null, due_pool = i.pool, early_at = i.early_at,
-    next_run_at = i.next_run_at, failure_count = i.failure_count, error_rate = i.error_rate,
+    next_run_at = i.next_run_at, failure_count = coalesce(i.failure_count, 0), error_rate = i.error_rate,
     last_success_at = case when i.state = 'done' then clock.at else s.last_success_at end,
     last_failed_at = case when i.state <> 'done' then clock.at else s.last_failed_at end,
     last_result_id = coalesce(i.result_id, s.last_result_id),
     last_price = coalesce(i.price, s.last_price), last_currency = coalesce(i.currency, s.last_currency),
     last_title = coalesce(i.title, s.last_title), last_in_stock = coalesce(i.in_stock, s.last_in_stock),
-    last_data = coalesce(i.last_data, s.last_data), last_html_hash = coalesce(i.html_hash, s.last_html_hash),
+    last_data = coalesce(i.last_data::jsonb, s.last_data), last_html_hash = coalesce(i.html_hash, s.last_html_hash),
     etag = coalesce(i.etag, s.etag), last_modified = coalesce(i.last_modified, s.last_modified),
     rate_shape = coalesce(i.rate_shape, s.rate_shape), rate_days = coalesce(i.rate_days, s.rate_days),
     daily_hours = coalesce(decode(i.daily_hours, 'base64'), s.daily_hours), interval_days = coalesce(i.interval_days, s.interval_days),
-    price_used = coalesce(i.price_used, s.price_used), visits = s.visits + i.visits,
-    changes_seen = s.changes_seen + i.changes_seen,
+    price_used = coalesce(i.price_used, s.price_used), visits = s.visits + coalesce(i.visits, 0),
+    changes_seen = s.changes_seen + coalesce(i.changes_seen, 0),
     surprise = coalesce(i.surprise, s.surprise), gap_days = coalesce(i.gap_days, s.gap_days)
   from input i cross join clock where s.policy_id = i.policy_id and s.job_id = i.job_id),
 siblings as (  -- looked at by the scheduler
   insert into sibling_change (host_id, folder)
   select distinct g.host_id, opilio_folder(i.subject) from input i join crawl_state g on g.policy_id = i.policy_id and g.job_id = i.job_id
   where i.siblings),
+first_seen as (  -- the value history: what a crawl saw for the first time, one row a crawl; the view value_change shows a row each
+  insert into first_values (policy_id, job_id, seen, at)
+  select i.policy_id, i.job_id, i.first_values::jsonb, clock.at from input i cross join clock where i.first_values is not null),
+replaced as (  -- and values that replaced another
+  insert into changed_value (policy_id, job_id, field, old, new, at)
+  select i.policy_id, i.job_id, c.value ->> 0, c.value -> 1, c.value -> 2, clock.at
+  from input i cross join clock cross join lateral jsonb_array_elements(i.new_values::jsonb) c
+  where i.new_values is not null),
 told as (  -- event_data puts what was split back together
   insert into event (type, subject, data, occurred_at, logged_at, job_id, policy_id, result_id)
-  select i.event_type, i.subject, i.event, clock.at, clock.at, split.job_id, split.policy_id, split.result_id
+  select i.event_type, i.subject, i.event::jsonb, clock.at, clock.at, split.job_id, split.policy_id, split.result_id
   from input i cross join clock
   left join lateral (select i.job_id, i.policy_id, i.result_id) split on i.event_type = 'crawl.job.completed'
   where i.result_id is null)
@@ -80,16 +89,6 @@ where j.job_id = i.job_id and p.policy_id = j.policy_id;
 insert into job_step (job_id, from_state, to_state, at, by, reason, bot_id, lock_token, digest, answer)
 select * from unnest(:job_ids::uuid[], :from_states::text[], :to_states::text[], :ats::timestamptz[], :by::text[],
   :reasons::text[], :bots::text[], :tokens::uuid[], :digests::bytea[], :answers::jsonb[]);
-
--- name: add_changes
--- The value history: values that replaced another.
-insert into changed_value (policy_id, job_id, field, old, new, at)
-select * from unnest(:policy_ids::uuid[], :job_ids::uuid[], :fields::text[], :olds::jsonb[], :news::jsonb[], :ats::timestamptz[]);
-
--- name: add_first_values
--- The value history: what a crawl saw for the first time, one row a crawl; the view value_change shows a row each.
-insert into first_values (policy_id, job_id, seen, at)
-select * from unnest(:policy_ids::uuid[], :job_ids::uuid[], :seen::jsonb[], :ats::timestamptz[]);
 
 -- name: keep_late
 -- Results that were refused as late, once each.

@@ -122,3 +122,20 @@ async def test_budgets_of_adaptive_policies(opilio):
     assert found["crawl_budget_per_day", "x"] == 1
     assert found["adaptive_policies", "x"] == 1
     assert found["crawl_price", "x"] > 0
+
+
+def test_a_batch_is_observed_as_its_amounts_are() -> None:
+    buckets = (0.1, 1.0, 10.0)
+    one_by_one, at_once = (metrics.BatchHistogram(name, "x", registry=None, buckets=buckets) for name in "ab")
+    amounts = [0.0, 0.1, 0.100001, 1.0, 9.9, 86_400.0]
+    for amount in amounts:
+        one_by_one.observe(amount)
+    at_once.observe_all(amounts[:2])
+    at_once.observe_all(amounts[2:])
+    at_once.observe_all([])
+    found, expected = (
+        [(sample.name[1:], sample.labels, sample.value) for sample in next(iter(metric.collect())).samples]
+        for metric in (at_once, one_by_one)
+    )
+    assert found == expected
+    assert expected[-1][2] == sum(amounts)

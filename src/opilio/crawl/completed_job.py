@@ -1,6 +1,5 @@
 """The row of a job that is done: with a result, or because its page was not modified."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -10,7 +9,7 @@ import msgspec
 
 from opilio.adapters.postgres import Row
 from opilio.contracts import events
-from opilio.crawl.finished_job import FinishedRow, json_text
+from opilio.crawl.finished_job import FinishedRow, PlanColumns, json_text
 from opilio.crawl.history import Change, Values, remembered
 from opilio.crawl.retry import Decision
 from opilio.crawl.submission import Submission
@@ -24,8 +23,7 @@ class Success(msgspec.Struct, frozen=True):
     decision: Decision
     before: Values
     changes: list[Change]
-    learnt: Mapping[str, Any]
-    """Columns of an adaptive policy."""
+    plan: PlanColumns
 
     @property
     def next_run_at(self) -> datetime:
@@ -53,7 +51,7 @@ class LoggedCompletion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 def result_row(success: Success, result_id: UUID) -> FinishedRow:
     """A job with a result, which is also that result and its event."""
     row, sent, decision, changes = success.row, success.sent, success.decision, success.changes
-    values, validators = sent.values, sent.validators
+    values, validators, plan = sent.values, sent.validators, success.plan
     return FinishedRow(
         job_id=row["job_id"],
         policy_id=row["policy_id"],
@@ -77,13 +75,29 @@ def result_row(success: Success, result_id: UUID) -> FinishedRow:
         first_values=_first_values(changes) if changes else None,
         new_values=_new_values(changes) if changes else None,
         pool=row["pool"],
-        **success.learnt,
+        early_at=plan.early_at,
+        interval_days=plan.interval_days,
+        price_used=plan.price_used,
+        gap_days=plan.gap_days,
+        rate_shape=plan.rate_shape,
+        rate_days=plan.rate_days,
+        daily_hours=plan.daily_hours,
+        surprise=plan.surprise,
+        visits=plan.visits,
+        changes_seen=plan.changes_seen,
+        siblings=plan.siblings,
     )
 
 
 def unmodified_row(success: Success) -> FinishedRow:
     """A job whose page is as its last result says: no result, and an event of its own."""
-    row, sent, before, changes = success.row, success.sent, success.before, success.changes
+    row, sent, before, changes, plan = (
+        success.row,
+        success.sent,
+        success.before,
+        success.changes,
+        success.plan,
+    )
     return FinishedRow(
         job_id=row["job_id"],
         policy_id=row["policy_id"],
@@ -103,7 +117,17 @@ def unmodified_row(success: Success) -> FinishedRow:
         first_values=_first_values(changes),
         new_values=_new_values(changes),
         pool=row["pool"],
-        **success.learnt,
+        early_at=plan.early_at,
+        interval_days=plan.interval_days,
+        price_used=plan.price_used,
+        gap_days=plan.gap_days,
+        rate_shape=plan.rate_shape,
+        rate_days=plan.rate_days,
+        daily_hours=plan.daily_hours,
+        surprise=plan.surprise,
+        visits=plan.visits,
+        changes_seen=plan.changes_seen,
+        siblings=plan.siblings,
     )
 
 

@@ -74,6 +74,8 @@ class DeadRows:
 
     def passed(self, locked: Iterable[Row]) -> None:
         """Free jobs that were locked in the order of the queue."""
+        if not self._first:
+            return
         for row in locked:
             place = row["queue"], row["priority"]
             if place in self._first:
@@ -103,9 +105,11 @@ class DeadRows:
             self._locks[bot_id] = jobs | given_since
         return {bot_id: len(jobs) for bot_id, jobs in found.items()}
 
-    def gave(self, bot_id: str, job_id: UUID) -> None:
-        """A job that this process has locked for a bot."""
-        if self._first:
+    def gave(self, locked: Iterable[tuple[str, UUID]]) -> None:
+        """Jobs that this process has locked for bots."""
+        if not self._first:
+            return
+        for bot_id, job_id in locked:
             self._locks.setdefault(bot_id, set()).add(job_id)
 
     # ── locks of others ──────────────────────────────────────────────────────────────────────────

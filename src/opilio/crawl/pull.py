@@ -104,8 +104,7 @@ class Puller:
             shares.append(range(len(slots), len(slots) + share))
             slots += [pull.bot_id] * share
         rows = await self._lock(slots, queues, domain) if slots else {}
-        for slot, row in rows.items():
-            self._dead_rows.gave(slots[slot], row["job_id"])
+        self._dead_rows.gave((slots[slot], row["job_id"]) for slot, row in rows.items())
         return [[rows[slot] for slot in share if slot in rows] for share in shares]
 
     async def _lock(self, slots: list[str], queues: Sequence[str], domain: str | None) -> dict[int, Row]:
@@ -282,7 +281,9 @@ class CountedHost:
 
 def _round_of(rows: Sequence[Row], *, more: bool) -> LockRound:
     parked = rows[0]["parked"] if rows else None
-    return LockRound([row for row in rows if row["job_id"] is not None], parked or [], more)
+    # One row without a job says which jobs were parked, where none was locked.
+    locked = [] if rows and rows[0]["job_id"] is None else list(rows)
+    return LockRound(locked, parked or [], more)
 
 
 async def _lock_jobs(session: Session, request: LockRequest, allowed: Mapping[int, int]) -> list[Row]:

@@ -11,7 +11,6 @@ from opilio.crawl.job import Cause, State, apply, retry_priority
 # How much the newest crawl weighs in a policy's error rate.
 _NEWEST = 0.2
 _SUCCEEDED = (Cause.SUCCEED,)
-_DONE = apply(State.LOCKED, *_SUCCEEDED)
 
 
 class RetryFacts(msgspec.Struct, frozen=True):
@@ -55,7 +54,7 @@ class Jitter(msgspec.Struct, frozen=True):
 def succeed(frequency: timedelta, error_rate: float, now: datetime, jitter: Jitter) -> Decision:
     return Decision(
         causes=_SUCCEEDED,
-        state=_DONE,
+        state=apply(State.LOCKED, *_SUCCEEDED),
         failure_count=0,
         error_rate=error_rate * (1 - _NEWEST),
         next_run_at=now + jittered(frequency, jitter.share, jitter.draw),

@@ -20,7 +20,7 @@ from opilio.crawl.alert import CrawledPage
 from opilio.crawl.alerts import check_alerts
 from opilio.crawl.claims import Reply, check_claims
 from opilio.crawl.completed_job import Success, result_row, unmodified_row
-from opilio.crawl.finished_job import StoredPage, failed_row, learnt_columns
+from opilio.crawl.finished_job import NO_PLAN, StoredPage, failed_row, plan_columns
 from opilio.crawl.history import Change, Values, changes
 from opilio.crawl.lock_end import LateResult, LockEnds, failed_event, frequency_of, retry_facts
 from opilio.crawl.politeness import cool_down
@@ -34,7 +34,6 @@ from opilio.logs import get_logger
 _log = get_logger(__name__)
 _UPLOADS = 8
 _RETRY_AFTER = 5
-_NOTHING_LEARNT: dict[str, Any] = {}
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
@@ -174,7 +173,7 @@ class Submitter:
             decision=decision,
             before=before,
             changes=changes(before, sent.values) if seen is None else seen.changes,
-            learnt=_NOTHING_LEARNT if seen is None else learnt_columns(row, seen.rescheduled),
+            plan=NO_PLAN if seen is None else plan_columns(row, seen.rescheduled),
         )
         if sent.not_modified:
             ends.finish(row, unmodified_row(success))

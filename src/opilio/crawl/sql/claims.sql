@@ -1,11 +1,13 @@
 -- name: take_jobs
--- The jobs of a batch with everything that decides their next state, locked in one order everywhere.
-select j.job_id, j.policy_id, j.host_id, j.queue, j.place, j.priority, j.base_priority, j.retry_count, j.max_retries,
-       j.locked_by, j.locked_at, j.locked_until, j.lock_ttl_seconds, j.lock_token, j.last_error, j.last_error_code,
+-- The jobs of a batch with everything that decides their next state, locked in one order everywhere. What only the rule of
+-- adaptive policies reads is null for the others, so that nobody sends and decodes it.
+select j.job_id, j.policy_id, j.host_id, j.place, j.priority, j.base_priority, j.retry_count, j.max_retries,
+       j.locked_by, j.locked_at, j.locked_until, j.lock_ttl_seconds, j.lock_token, j.last_error_code,
        p.url, p.frequency_hours, p.retry_backoff_minutes, p.deleted_at, p.pool,
        j.failure_count, j.error_rate, j.last_price, j.last_currency, j.last_title, j.last_in_stock, j.last_data,
-       j.last_success_at, j.last_result_id, j.last_html_hash, j.last_modified,
-       p.priority as importance, p.hot, p.min_interval_hours, p.max_interval_hours, j.rate_shape, j.rate_days, j.daily_hours,
+       j.last_result_id, j.last_html_hash, j.last_modified,
+       case when p.pool is not null then j.last_success_at end as last_success_at,
+       case when p.pool is not null then p.priority end as importance, case when p.pool is not null then p.hot end as hot, p.min_interval_hours, p.max_interval_hours, j.rate_shape, j.rate_days, j.daily_hours,
        greatest(b.price, h.crawl_price) as price, coalesce(h.prior_shape, b.prior_shape) as prior_shape,
        coalesce(h.prior_days, b.prior_days) as prior_days, coalesce(h.prior_hours, b.prior_hours) as prior_hours,
        b.longest_days, h.siblings,

@@ -1,6 +1,7 @@
 """Many callers, one statement: requests that arrive while a batch runs form the next batch.
 
-No timer is involved, so a lone caller does not wait; under load a batch grows to what arrived during the last one.
+No timer is involved, so a lone caller does not wait; under load a batch grows to what arrived during the last one. A second batch
+runs beside the first only if it is large enough: two small ones cost more than one of both.
 """
 
 import asyncio
@@ -28,16 +29,21 @@ class Coalescer(Generic[Item, Result]):
         *,
         most: int = 200,
         workers: int = 1,
+        least_beside: int = 1,
         weight: Callable[[Item], int] = lambda _: 1,
         most_waiting: int | None = None,
         on_error: Callable[[Item, Exception], Result] | None = None,
         may_be_one_item: Callable[[Exception], bool] = lambda _: True,
         on_abandoned: Callable[[Item, Result], None] | None = None,
     ) -> None:
-        """`on_error` may raise instead of making a result; `on_abandoned` gets results whose caller has left."""
+        """`on_error` may raise instead of making a result; `on_abandoned` gets results whose caller has left.
+
+        Up to `workers` batches run side by side, each but the first once so much waits as `least_beside` says.
+        """
         self._work = work
         self._most = most
         self._workers = workers
+        self._least_beside = least_beside
         self._weight = weight
         self._most_waiting = most_waiting
         self._on_error = on_error
@@ -60,7 +66,7 @@ class Coalescer(Generic[Item, Result]):
             raise QueueFullError
         self._waiting.append(request)
         self._waiting_weight += request.weight
-        if self._busy < self._workers:
+        if not self._busy or (self._busy < self._workers and self._waiting_weight >= self._least_beside):
             self._busy += 1
             task = asyncio.create_task(self._drain())
             self._tasks.add(task)

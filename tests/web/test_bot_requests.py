@@ -1,7 +1,9 @@
-"""Requests of bots get the same answer on the short way as through the framework."""
+"""Requests of bots get the same answer on the short way, from a server and as an ASGI application, as through the framework."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock
 
@@ -12,9 +14,12 @@ from litestar import Litestar
 from opilio.crawl.dispatcher import Dispatcher
 from opilio.runtime.bootstrap import Opilio
 from opilio.web.app import create_app, serve_beside
+from tests.web.running import Server
 
 PULL, BATCH = "/api/crawl/pull", "/api/crawl/submit/batch"
 Ways = tuple[httpx2.AsyncClient, httpx2.AsyncClient]
+CANNOT_BE_SENT = {"a body that claims to be too large", "a host that is none"}  # by a client that knows HTTP
+OF_THE_SERVER = {"x-request-id", "date"}
 JSON = {"content-type": "application/json"}
 
 
@@ -79,6 +84,22 @@ async def test_a_failure_is_explained(opilio: Opilio, ways: Ways, monkeypatch: p
         assert told(short) == told(framework)
 
 
+async def test_a_server_answers_alike(opilio: Opilio, ways: Ways, database_url: str, tmp_path: Path) -> None:
+    _, token = await opilio.credentials.new_bot_token("bot-1")
+    server = await asyncio.to_thread(Server(database_url, tmp_path).start)
+    try:
+        async with httpx2.AsyncClient(base_url=server.url) as http:
+            for case in CASES.keys() - CANNOT_BE_SENT:
+                method, path, body, headers = CASES[case]
+                sent = JSON | {"authorization": f"Bearer {token}"} | headers
+                served, framework = [
+                    await way.request(method, path, content=body, headers=sent) for way in (http, ways[1])
+                ]
+                assert told(served) == told(framework), case
+    finally:
+        server.kill()
+
+
 def told(answer: httpx2.Response) -> tuple[int, Any, dict[str, str]]:
-    headers = {name: value for name, value in answer.headers.items() if name != "x-request-id"}
+    headers = {name: value for name, value in answer.headers.items() if name not in OF_THE_SERVER}
     return answer.status_code, answer.json(), headers

@@ -233,3 +233,83 @@ def accepts(port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def pull(token: str, *headers: str, **body: object) -> bytes:
+    sent = json.dumps({"bot_id": "bot-1"} | body).encode()
+    head = ("POST /api/crawl/pull/ HTTP/1.1", "host: x", f"authorization: Bearer {token}", *headers)
+    return "\r\n".join((*head, f"content-length: {len(sent)}", "", "")).encode() + sent
+
+
+async def answered(reader: asyncio.StreamReader) -> tuple[bytes, dict]:
+    """Status line and body."""
+    head = (await reader.readuntil(b"\r\n\r\n")).lower()
+    length = int(head.split(b"content-length: ")[1].split(b"\r\n")[0])
+    return head.split(b"\r\n")[0], json.loads(await reader.readexactly(length) or b"null")
+
+
+async def test_requests_that_arrive_together_are_answered_in_order(server, bot_token) -> None:
+    await start(server)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    health = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
+    writer.write(pull(bot_token, wait_seconds=1) + health + pull(bot_token) + pull(bot_token) + health)
+    async with asyncio.timeout(20):
+        answers = [(await answered(reader))[1] for _ in range(5)]
+    assert ["count" in answer.get("data", {}) for answer in answers] == [True, False, True, True, False]
+    writer.close()
+
+
+async def test_a_bots_request_in_pieces_is_answered_like_one_in_one_piece(server, bot_token) -> None:
+    await start(server)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    sent = pull(bot_token)
+    head, _, body = sent.partition(b"\r\n\r\n")
+    async with asyncio.timeout(20):
+        writer.write(sent)
+        whole = await answered(reader)
+        for piece in (head[:20], head[20:], b"\r\n\r\n", body[:5], body[5:]):
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0.05)  # so that each arrives alone
+        assert await answered(reader) == whole
+    writer.close()
+
+
+async def test_a_connection_that_shall_end_ends(server, bot_token) -> None:
+    await start(server)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(pull(bot_token, "connection: close"))
+    async with asyncio.timeout(20):
+        assert b"connection: close" in (await reader.read()).lower()
+    writer.close()
+
+
+async def test_a_head_that_never_ends_is_refused(server) -> None:
+    await start(server, idle_connection_seconds="2")
+    slow, drip = await asyncio.open_connection("127.0.0.1", server.port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(b"GET / HTTP/1.1\r\nx-large: " + b"x" * 70_000)
+    async with asyncio.timeout(20):
+        assert b" 431 " in await reader.readline()
+        drip.write(b"GET / HTTP/1.1\r\n")
+        while not slow.at_eof():  # each byte comes in time, the head does not
+            with contextlib.suppress(ConnectionError):
+                drip.write(b"x")
+                await drip.drain()
+            with contextlib.suppress(TimeoutError, ConnectionError):
+                await asyncio.wait_for(slow.read(1), 0.2)
+    writer.close()
+    drip.close()
+
+
+async def test_more_connections_than_allowed_are_told_so(server) -> None:
+    await start(server, max_connections="64")
+    held = await asyncio.to_thread(silent, server.port, 64)
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        async with asyncio.timeout(20):
+            assert b" 503 " in await reader.readline()
+        writer.close()
+    finally:
+        for connection in held:
+            connection.close()

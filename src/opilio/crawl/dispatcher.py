@@ -27,6 +27,7 @@ from opilio.logs import get_logger
 T = TypeVar("T")
 
 _BATCH = 200
+_LEAST_BESIDE = 64  # so many jobs are worth a batch of their own beside one that runs
 _WRITE_ACTIVITY_EVERY = 2.0
 _MOST_PULL_GROUPS = 1000
 _MOST_WAITING, _MOST_WAITING_PULLS = 5_000, 100_000
@@ -104,7 +105,7 @@ class Dispatcher:
         self._work_arrived = asyncio.Event()
         self._pulls: dict[tuple[tuple[str, ...], str | None], Coalescer[Pull, PullAnswer]] = {}
         self._heartbeat = heartbeats
-        self._submits = Coalescer(self._submit, workers=2, **_ITEMS)
+        self._submits = Coalescer(self._submit, workers=2, least_beside=_LEAST_BESIDE, **_ITEMS)
         # Pages that are uploaded first must not delay the submits that need no upload.
         self._large_submits = Coalescer(self._submit, workers=4, **_ITEMS | {"most": 20})
         self._heartbeats = Coalescer(heartbeats.heartbeat, **_ITEMS)
@@ -173,6 +174,7 @@ class Dispatcher:
                 self._puller.pull_many,
                 most=_BATCH,
                 workers=2,
+                least_beside=_LEAST_BESIDE,
                 weight=lambda p: p.most,
                 most_waiting=_MOST_WAITING_PULLS,
                 on_abandoned=self._give_back,

@@ -31,29 +31,26 @@ class EdgeLimits:
 
 
 class HttpEdge:
-    """Wraps an ASGI application; knows the open requests, so that a server that stops can end them."""
+    """Wraps an ASGI application; `open_requests` are the server's, each a task."""
 
     def __init__(self, app: Asgi, limits: EdgeLimits) -> None:
         self._app = app
         self._limits = limits
-        self._open: set[asyncio.Task[Any]] = set()
+        self.open_requests: set[asyncio.Task[None]] = set()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        task = asyncio.current_task()
-        if scope["type"] != "http" or task is None:
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
-            return
-        if len(self._open) >= self._limits.requests and scope["path"] not in _ALWAYS_ANSWERED:
+        elif self.is_full() and scope["path"] not in _ALWAYS_ANSWERED:
             await _send_busy(send)
-            return
-        self._open.add(task)
-        try:
+        else:
             await _Exchange(scope, receive, send, self._limits).run(self._app)
-        finally:
-            self._open.discard(task)
+
+    def is_full(self) -> bool:
+        return len(self.open_requests) > self._limits.requests
 
     def cancel_open_requests(self) -> None:
-        for task in self._open:
+        for task in list(self.open_requests):
             task.cancel()
 
 

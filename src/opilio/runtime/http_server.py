@@ -1,14 +1,13 @@
-"""Serves ASGI applications with Granian: the API role, and the metrics of other roles."""
+"""Serves ASGI applications with uvicorn: the API role, and the metrics of other roles."""
 
 import asyncio
 import resource
-
-from granian.constants import HTTPModes, Interfaces
-from granian.http import HTTP1Settings
-from granian.server.embed import Server
+import socket
+from contextlib import nullcontext
 
 from opilio.errors import Unavailable
 from opilio.logs import get_logger
+from opilio.runtime.http_connection import HttpServer, ServerConfig, ShortWay
 from opilio.runtime.http_edge import Asgi, EdgeLimits, HttpEdge
 from opilio.runtime.settings import Settings
 
@@ -19,30 +18,24 @@ _RESERVED_FILES = 256
 CANCEL_SECONDS = 2.0
 
 
-async def serve_app(app: Asgi, settings: Settings, port: int, stop: asyncio.Event) -> None:
+async def serve_app(
+    app: Asgi, settings: Settings, port: int, stop: asyncio.Event, short_way: ShortWay | None = None
+) -> None:
     """Serves until told to stop, then lets open requests end for the grace time."""
     host, connections = settings.host, _allowed_connections(settings.max_connections)
     edge = HttpEdge(app, _limits(settings, connections))
-    server = Server(
-        edge,
-        address=host,
-        port=port,
-        interface=Interfaces.ASGI,
-        http=HTTPModes.http1,  # with `auto`, a silent connection would wait for its protocol without a time limit
-        http1_settings=HTTP1Settings(header_read_timeout=int(settings.idle_connection_seconds * 1000)),
-        websockets=False,
-        backlog=_BACKLOG,
-        backpressure=connections,
-        log_enabled=False,
+    config = ServerConfig(
+        edge, short_way, connections=connections, head_seconds=settings.idle_connection_seconds
     )
-    serving = asyncio.create_task(server.serve())
+    server = HttpServer(config, nullcontext)
+    serving = asyncio.create_task(server.serve([await _listening(host, port)]))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     if not stopping.done():
         stopping.cancel()
         await serving
         raise Unavailable(f"The HTTP server on {host}:{port} stopped unexpectedly; see its log.")
-    server.stop()  # type: ignore[no-untyped-call]
+    server.should_exit = True
     await asyncio.wait({serving}, timeout=settings.shutdown_grace_seconds)
     edge.cancel_open_requests()
     await asyncio.wait({serving}, timeout=CANCEL_SECONDS)
@@ -50,6 +43,13 @@ async def serve_app(app: Asgi, settings: Settings, port: int, stop: asyncio.Even
         _log.warning("server.requests_cancelled", host=host, port=port)
         serving.cancel()
     await asyncio.gather(serving, return_exceptions=True)
+
+
+async def _listening(host: str, port: int) -> socket.socket:
+    """Several processes of one API listen on one port together."""
+    loop = asyncio.get_running_loop()
+    (family, _, _, _, address), *_ = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return socket.create_server(address, family=family, backlog=_BACKLOG, reuse_port=True)
 
 
 def _limits(settings: Settings, connections: int) -> EdgeLimits:

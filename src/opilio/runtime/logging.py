@@ -12,8 +12,7 @@ from opilio.runtime.settings import Settings
 
 # Libraries that log too much at `info`.
 _VERBOSE_LIBRARIES = (
-    "_granian",
-    "granian.access",
+    "uvicorn",
     "asyncio",
     "alembic",
     "httpx",

@@ -131,7 +131,7 @@ class Settings:
         least=0,
     )
     max_connections: int = setting(
-        16_000, "Open connections that one API process accepts; further ones wait.", least=64
+        16_000, "Open connections that one API process accepts; further ones are answered 503.", least=64
     )
     live_streams_per_session: int = setting(
         20, "Live pages that one login may have open at once on one API process.", least=1

@@ -21,13 +21,14 @@ from opilio.runtime.bootstrap import Opilio
 from opilio.runtime.readiness import Readiness
 from opilio.web.api import MANAGEMENT
 from opilio.web.bot_api import BOT_API
-from opilio.web.bot_requests import BotRequests
+from opilio.web.bot_requests import BotRequests, ShortWayForBots
 from opilio.web.codec import AnyRequest, answer, refuse
 from opilio.web.dashboard.page import show_error, wants_html
 from opilio.web.dashboard.routes import dashboard_routes, serve_dashboard
 from opilio.web.documents import document_routes
 from opilio.web.headers import SECURITY_HEADERS, request_id
 from opilio.web.login import login_routes
+from opilio.web.proxy import BehindProxy
 from opilio.web.routes import Endpoint
 
 _log = get_logger(__name__)
@@ -196,6 +197,10 @@ def _explain(request: AnyRequest, error: Exception) -> Response[Any]:
 
 
 _BOT_REQUESTS = BotRequests(BOT_API.endpoints, _explain)
+
+
+def short_way(opilio: Opilio, proxy: BehindProxy) -> ShortWayForBots:
+    return ShortWayForBots(_BOT_REQUESTS, opilio, proxy)
 
 
 def _outermost(app: ASGIApp) -> ASGIApp:

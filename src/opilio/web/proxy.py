@@ -15,7 +15,7 @@ _LINKS = re.compile(
     rb'\b(href|src|action|formaction|hx-get|hx-post|hx-push-url|hx-sse:connect|data-url|data-href)="/(?!/)'
 )
 _REDIRECTS = (b"location", b"hx-redirect", b"hx-location", b"hx-push-url")
-_HSTS = (b"strict-transport-security", b"max-age=31536000")
+HSTS = (b"strict-transport-security", b"max-age=31536000")
 
 
 class BehindProxy:
@@ -32,21 +32,27 @@ class BehindProxy:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if self._trusted is not None and scope.get("client"):
-            apply_forwarded(scope, self._trusted)
-        self._strip_prefix(scope)
-        https = self._https or scope["scheme"] == "https"
+        https = self.prepare(scope)
         if https or self._prefix:
             send = _Response(send, self._prefix, https=https).send
         await self._app(scope, receive, send)
 
-    def _strip_prefix(self, scope: Any) -> None:
-        """Proxies may remove the path or keep it; both work."""
-        prefix = self._prefix.decode()
-        path: str = scope["path"]
-        if prefix and (path == prefix or path.startswith(f"{prefix}/")):
-            scope["path"] = path.removeprefix(prefix) or "/"
+    def prepare(self, scope: Any) -> bool:
+        """Makes the scope what the client sees, with a path of this site; answers whether the client uses https."""
+        if self._trusted is not None and scope.get("client"):
+            apply_forwarded(scope, self._trusted)
+        path = scope["path"]
+        scope["path"] = self.local_path(path)
+        if scope["path"] is not path:
             scope["raw_path"] = scope.get("raw_path", b"").removeprefix(self._prefix) or b"/"
+        return self._https or scope["scheme"] == "https"
+
+    def local_path(self, path: str) -> str:
+        """Proxies may remove the path under which Opilio is served or keep it; both work."""
+        prefix = self._prefix.decode()
+        if prefix and (path == prefix or path.startswith(f"{prefix}/")):
+            return path.removeprefix(prefix) or "/"
+        return path
 
 
 class _Response:
@@ -72,7 +78,7 @@ class _Response:
     async def _send_start(self, message: Message) -> None:
         headers = [(name, self._redirected(name, value)) for name, value in message["headers"]]
         if self._https:
-            headers.append(_HSTS)
+            headers.append(HSTS)
         message = {**message, "headers": headers}
         media_type = next((value for name, value in headers if name == b"content-type"), b"")
         self._streamed = bool(self._prefix) and media_type.startswith(b"text/event-stream")

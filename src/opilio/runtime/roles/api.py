@@ -35,7 +35,7 @@ async def serve(opilio: Opilio, stop: asyncio.Event) -> None:
         behind = import_module(_PROXY).BehindProxy(
             app, public_url=settings.public_url, trusted=settings.trusted_proxy_list
         )
-        await serve_app(behind, settings, settings.port, stop)
+        await serve_app(behind, settings, settings.port, stop, web.short_way(opilio, behind))
     finally:
         stopping.cancel()
 

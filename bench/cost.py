@@ -1,4 +1,4 @@
-"""What one crawled job costs: row writes, WAL, index entries, buffers and processor time, step by step.
+"""What one crawled job costs: row writes, WAL, index entries, buffers, processor time and allocations, step by step.
 
 Everything goes through the entrances of a deployment: `opilio jobs create-due`, pull and submit over HTTP in batches
 of 100, `opilio run delivery` for the events. Three crawls of the same pages: the first, one with one changed value,
@@ -22,6 +22,7 @@ import asyncpg
 import msgspec
 import psutil
 
+from bench.allocations import allocations
 from bench.api import api, logins
 from bench.databases import create_database, fill, opilio_on, run, server
 from bench.report import Table
@@ -215,13 +216,15 @@ async def main() -> Table:
                 for crawl in CRAWLS:
                     costs[crawl] = await one_crawl(meter, fleet, url, folder, crawl)
                     await run(url, "update crawl_state set next_run_at = now() - interval '1 minute'")
+            async with opilio_on(url) as opilio:
+                asked = await allocations(opilio, result_of("nothing changed"), BATCH)
             sizes = await bytes_a_row(url, SIZES)
             async with opilio_on(url, keep_jobs_days=1) as opilio:
                 await opilio.retention.run(datetime.now(UTC) + timedelta(days=3))
             sizes |= await bytes_a_row(url, OUTLIVED)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return report(costs, sizes)
+    return report(costs, sizes, asked)
 
 
 async def bytes_a_row(url: str, kinds: dict[str, tuple[str, ...]]) -> dict[str, float]:
@@ -291,7 +294,7 @@ def role(url: str, folder: Path, name: str) -> Iterator[None]:
         process.wait(30)
 
 
-def report(costs: dict[str, dict[str, Cost]], sizes: dict[str, float]) -> Table:
+def report(costs: dict[str, dict[str, Cost]], sizes: dict[str, float], asked: dict[str, float]) -> Table:
     columns = (
         "crawl",
         "step",
@@ -316,6 +319,8 @@ def report(costs: dict[str, dict[str, Cost]], sizes: dict[str, float]) -> Table:
             most_writes, most_wal = GOALS[crawl]
             table.goal(f"{crawl}: row writes", whole.writes, at_most=most_writes)
             table.goal(f"{crawl}: WAL bytes", whole.wal, at_most=most_wal)
+    memory = ", ".join(f"{step} {count:,.0f}" for step, count in asked.items())
+    table.notes.append(f"nothing changed: allocations of memory in Python: {memory}")
     on_disk = ", ".join(f"{what} {size / 1e3:.2f} kB" for what, size in sizes.items())
     table.notes.append(f"on disk, with indexes: {on_disk}")
     return table

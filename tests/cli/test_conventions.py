@@ -171,7 +171,7 @@ def test_the_light_install_says_what_is_missing(monkeypatch):
 def test_help_loads_nothing_heavy():
     probe = (
         "import sys; from opilio.cli.app import run; run(['--help']);"
-        "print([m for m in ('litestar', 'asyncpg', 'alembic', 'pydantic', 'granian') if m in sys.modules],"
+        "print([m for m in ('litestar', 'asyncpg', 'alembic', 'pydantic', 'uvicorn') if m in sys.modules],"
         " file=sys.stderr)"
     )
     done = subprocess.run(

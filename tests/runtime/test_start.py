@@ -20,21 +20,21 @@ def test_the_newest_revision_is_known_without_alembic():
 @pytest.mark.parametrize(
     ("modules", "unwanted"),
     [
-        ("opilio.runtime.up", "alembic sqlalchemy litestar granian rich twisted httpx2"),
+        ("opilio.runtime.up", "alembic sqlalchemy litestar uvicorn rich twisted httpx2"),
         (
             "opilio.runtime.roles.api opilio.web.app",
             "alembic sqlalchemy rich twisted httpx2 aio_pika redis eld pydantic attr",
         ),
         (
             "opilio.runtime.roles.scheduler",
-            "alembic sqlalchemy litestar granian rich twisted httpx2 aio_pika eld",
+            "alembic sqlalchemy litestar uvicorn rich twisted httpx2 aio_pika eld",
         ),
-        ("opilio.runtime.roles.collector", "alembic sqlalchemy litestar granian rich twisted aio_pika eld"),
+        ("opilio.runtime.roles.collector", "alembic sqlalchemy litestar uvicorn rich twisted aio_pika eld"),
         (
             "opilio.runtime.roles.delivery",
-            "alembic sqlalchemy litestar granian rich twisted aio_pika redis eld",
+            "alembic sqlalchemy litestar uvicorn rich twisted aio_pika redis eld",
         ),
-        ("opilio.runtime.roles.analytics", "alembic sqlalchemy litestar granian rich twisted aio_pika redis"),
+        ("opilio.runtime.roles.analytics", "alembic sqlalchemy litestar uvicorn rich twisted aio_pika redis"),
     ],
 )
 def test_a_start_does_not_load_what_it_does_not_need(modules: str, unwanted: str):

@@ -24,6 +24,7 @@ BENCHES = (
     "pull_latency",
     "scheduling",
     "imports",
+    "upgrade",
     "cost",
     "parameters",
     "throughput",

@@ -7,7 +7,7 @@ from pathlib import Path
 from unittest.mock import AsyncMock
 
 import pytest
-from bench import adaptive_days, freshness, peers, raw, report, worlds
+from bench import adaptive_days, freshness, peers, raw, report, upgrade, worlds
 from bench.__main__ import BENCHES
 from bench.databases import fill, run
 
@@ -114,6 +114,21 @@ def test_the_page_of_performance_has_a_block_for_each_bench_that_it_names() -> N
     blocks = re.findall(r"<!-- bench: (\w+) -->\n[^<]+\n<!-- end -->", page)
     assert sorted(blocks) == sorted(command[1].split())
     assert set(blocks) <= set(BENCHES)
+
+
+async def test_upgrade_in_miniature(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, small in {"PAGES": 20, "ROUNDS": 3, "CARRIED_ROUNDS": 2, "ALONE_SECONDS": 0.1}.items():
+        monkeypatch.setattr(upgrade, name, small)
+    figures = await upgrade.measure(database_url)
+    table = upgrade.report(figures)
+    assert [row[0].split()[0] for row in table.rows] == ["nothing", "upgrade", "downgrade,"]
+    assert {goal.at_most for goal in table.goals} == {1.0}
+    assert all(figure.waits.write and figure.waits.read for figure in figures.values())
+
+
+def test_an_upgrade_that_loses_something_is_told() -> None:
+    with pytest.raises(RuntimeError, match="the count of rows differs from before"):
+        upgrade.same("the count of rows", (1, 2, 2), (2, 2, 2))
 
 
 async def test_pgqueuer_in_miniature(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,9 @@
 """Archived jobs go up to one row each and down to three again, in short steps and with nothing lost."""
 
+import asyncio
 from typing import Any
+
+import asyncpg
 
 from opilio.adapters.postgres import migrate
 from tests.crawl.farm import Farm
@@ -21,6 +24,9 @@ select opilio_uuid7(), a.policy_id, a.host_id, a.queue, a.status, a.priority, a.
   a.locked_at, a.lock_ttl_seconds, gen_random_uuid(), a.finished_at, a.next_run_at, opilio_uuid7(), nextval('outbox_seq_seq'), a.subject, n, 'USD'
 from job_archive a, generate_series(1, $1::int) n"""
 TRANSACTIONS = "select count(distinct xmin::text) from job_archive"
+WAITING = (
+    "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+)
 WRITTEN = "select tableoid::regclass::text, ctid::text, xmin::text from job_archive order by 1, 2"
 
 
@@ -86,3 +92,30 @@ async def test_an_upgrade_that_was_cut_short_goes_on(farm: Farm, database_url: s
     assert await shown(farm) == before
     invalid = "select count(*) from pg_index where not indisvalid"
     assert await farm.value(invalid) == 0
+
+
+async def test_whoever_reads_policies_and_then_writes_a_job_is_not_refused_while_it_goes_down(
+    farm: Farm, database_url: str
+) -> None:
+    await farm.policy()
+    await crawl(farm, "submit", price=20, currency="USD")
+    reader, writer = [await asyncpg.connect(database_url) for _ in range(2)]
+    reading = reader.transaction()
+    await reading.start()
+    await reader.fetch("select status from job")
+    async with writer.transaction():
+        await writer.fetch("select url from policy")
+        going_down = asyncio.create_task(migrate.downgrade(database_url, BEFORE))
+        while not await farm.value(WAITING):
+            assert not going_down.done()
+            await asyncio.sleep(0.01)
+        writing = asyncio.create_task(writer.execute("update job_archive set priority = 7"))
+        while not writing.done() and await farm.value(WAITING) < 2:
+            await asyncio.sleep(0.01)
+        await reading.rollback()
+        await writing
+    for connection in (reader, writer):
+        await connection.close()
+    await going_down
+    await migrate.upgrade(database_url)
+    assert await farm.value("select priority from job_archive") == 7

@@ -27,7 +27,7 @@ _REVISION = re.compile(r'^revision = "(\d+)"', re.MULTILINE)
 _DOWN_REVISION = re.compile(r'^down_revision = "(\d+)"', re.MULTILINE)
 
 
-_TRIES = 15
+_TRIES = 40
 # Others hold what we wait for, or wait for what we hold.
 _IN_USE = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
 

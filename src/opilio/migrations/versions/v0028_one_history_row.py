@@ -49,4 +49,6 @@ def downgrade() -> None:
     run_sql(__file__, "down")
     with op.get_context().autocommit_block():
         run_sql(__file__, "down_split")
+        run_sql(__file__, "down_urls")
+        run_sql(__file__, "down_views")
     run_sql(__file__, "down_rest")

@@ -28,10 +28,10 @@ union all
 select a.seq, a.outcome_id, 'crawl.job.completed', a.subject, a.finished_at, a.finished_at, archived_event_body(a), archived_event_data(a),
        false
 from job_archive a;
+drop view event_waiting;  -- before what it reads, as for everybody who reads it
 create or replace view event_log as
 select seq, event_id, type, subject, occurred_at, logged_at, body, data, handed_on from event_source where seq is not null;
 
-drop view event_waiting;
 create view event_waiting as
 select v.seq, v.occurred_at from relay_position p
 cross join lateral unnest('{(,)}'::int8multirange - p.relayed) missing

@@ -1,6 +1,6 @@
 """The cost of a pull depends on how many jobs are asked for, not on how many wait.
 
-The same pulls of ten, turn by turn, against a queue of 10 thousand jobs and one of 2 million; then again, after a
+The same pulls of ten, turn by turn, against a queue of 10 thousand jobs and one of 10 million; then again, after a
 single host that may not be visited has got half a million of those, at the best priority of all. Then jobs pulled and submitted over HTTP,
 before and after somebody else's transaction has been open for 90 seconds, so that nothing that ended since can be cleaned up.
 """
@@ -20,7 +20,7 @@ from opilio.runtime.bootstrap import Opilio
 
 PULLS, WARM_UP = scaled(400, 10), scaled(50, 2)
 BATCH, BOTS, SECONDS, PINNED_SECONDS = 100, 4, scaled(15, 1), scaled(90, 2)
-SMALL, LARGE, BLOCKED = scaled(10_000, 1_000), scaled(2_000_000, 40_000), scaled(500_000, 500)
+SMALL, LARGE, BLOCKED = scaled(10_000, 1_000), scaled(10_000_000, 40_000), scaled(500_000, 500)
 
 # A host that asked to be left alone for an hour, with half a million jobs that everybody would want first.
 BLOCK = f"""

@@ -8,7 +8,7 @@ from bench.databases import DUE, JOBS, create_database, fill, opilio_on, server
 from bench.report import Table, median
 from bench.size import scaled
 
-POLICIES, ROUNDS = scaled(1_000_000, 1_000), 2
+POLICIES, ROUNDS = scaled(1_000_000, 1_000), 3
 
 
 async def bare(url: str) -> float:

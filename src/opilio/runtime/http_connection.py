@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from opilio.runtime.http_edge import HttpEdge
+from opilio.runtime.http_edge import HttpEdge, error_body
 
 _MOST_HEAD_BYTES = 64 * 2**10
 _LOOK_EVERY = 10  # ticks of uvicorn, a second
@@ -42,14 +42,15 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if len(self.connections) > self.config.most_connections:
-            self._refuse(503)
+            self._refuse(503, error_body("unavailable", "the server has too many connections; try again"))
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self._head_since is not None and not self.transport.is_closing():
             self._head_bytes += len(data)
             if self._head_bytes > _MOST_HEAD_BYTES:
-                self._refuse(431)
+                most = f"the head of a request has at most {_MOST_HEAD_BYTES} bytes"
+                self._refuse(431, error_body("payload_too_large", most))
 
     def on_headers_complete(self) -> None:
         self._head_bytes, self._head_since = 0, None
@@ -64,8 +65,11 @@ class Connection(HttpToolsProtocol):
         if self._head_since is not None and now - self._head_since > self.config.head_seconds:
             self.transport.close()
 
-    def _refuse(self, status: int) -> None:
-        self.transport.write(STATUS_LINE[status] + b"content-length: 0\r\nconnection: close\r\n\r\n")
+    def _refuse(self, status: int, body: bytes) -> None:
+        headers = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(
+            body
+        )
+        self.transport.write(STATUS_LINE[status] + headers + body)
         self.transport.close()
 
     # ── the short way ────────────────────────────────────────────────────────────────────────────

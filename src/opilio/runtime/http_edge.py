@@ -126,9 +126,12 @@ def _has_body(scope: Any) -> bool:
     return _claimed_bytes(scope) > 0 or bool(_headers(scope, b"transfer-encoding"))
 
 
+def error_body(code: str, message: str) -> bytes:
+    return json.dumps({"success": False, "error": {"code": code, "message": message}}).encode()
+
+
 async def _send_busy(send: Any) -> None:
-    error = {"code": "unavailable", "message": "the server has too many open requests; try again"}
-    body = json.dumps({"success": False, "error": error}).encode()
+    body = error_body("unavailable", "the server has too many open requests; try again")
     headers = [(b"content-type", b"application/json"), (b"retry-after", b"2"), (b"connection", b"close")]
     await send({"type": "http.response.start", "status": 503, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -1,12 +1,14 @@
 """A connection of the HTTP server: uvicorn's, with bounds on the head of a request, and a short way for those of bots."""
 
 import asyncio
+import socket
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from opilio.errors import Unavailable
 from opilio.runtime.http_edge import HttpEdge, error_body
 
 _MOST_HEAD_BYTES = 64 * 2**10
@@ -113,6 +115,7 @@ class ServerConfig(uvicorn.Config):
         super().__init__(
             edge,
             interface="asgi3",
+            lifespan="on",  # an application that cannot start is not served
             http=Connection,
             loop="none",
             ws="none",
@@ -135,6 +138,12 @@ class HttpServer(uvicorn.Server):
         super().__init__(config)
         self.capture_signals = heard_signals  # type: ignore[method-assign]
         config.edge.open_requests = self.server_state.tasks
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            await super().startup(sockets)
+        except SystemExit:  # uvicorn has logged why, and would end the process
+            raise Unavailable("The HTTP server could not start; see the log.") from None
 
     async def on_tick(self, counter: int) -> bool:
         if counter % _LOOK_EVERY == 0:

@@ -9,7 +9,8 @@ import msgspec
 
 from opilio.adapters.postgres import Row
 from opilio.contracts import events
-from opilio.crawl.finished_job import FinishedRow, PlanColumns, json_text
+from opilio.crawl.adaptive.reschedule import Rescheduled
+from opilio.crawl.finished_job import FinishedRow, json_text
 from opilio.crawl.history import Change, Values, remembered
 from opilio.crawl.retry import Decision
 from opilio.crawl.submission import Submission
@@ -23,7 +24,7 @@ class Success(msgspec.Struct, frozen=True):
     decision: Decision
     before: Values
     changes: list[Change]
-    plan: PlanColumns
+    plan: Rescheduled
 
     @property
     def next_run_at(self) -> datetime:

@@ -9,7 +9,6 @@ import msgspec
 
 from opilio.adapters.postgres import Row
 from opilio.contracts import events
-from opilio.crawl.adaptive.reschedule import Rescheduled, pack_hours
 from opilio.crawl.retry import Decision
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
@@ -72,25 +71,6 @@ class FinishedRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     siblings: bool = False
 
 
-class PlanColumns(msgspec.Struct, frozen=True, kw_only=True):
-    """What a visit of an adaptive policy adds to its row; nothing for a fixed schedule."""
-
-    early_at: datetime | None = None
-    interval_days: float | None = None
-    price_used: float | None = None
-    gap_days: float | None = None
-    rate_shape: float | None = None
-    rate_days: float | None = None
-    daily_hours: bytes | None = None
-    surprise: float | None = None
-    visits: int = 0
-    changes_seen: int = 0
-    siblings: bool = False
-
-
-NO_PLAN = PlanColumns()
-
-
 class StoredPage(msgspec.Struct, frozen=True):
     """The page of a result: in the database, or where large pages are."""
 
@@ -135,21 +115,4 @@ def failed_row(
         event_type=events.JOB_FAILED,
         event=json_text(event),
         pool=row["pool"],
-    )
-
-
-def plan_columns(row: Row, visit: Rescheduled) -> PlanColumns:
-    learnt, changed = visit.learnt, bool(visit.changed)
-    return PlanColumns(
-        early_at=visit.early_at,
-        interval_days=visit.interval_days,
-        price_used=visit.price,
-        gap_days=visit.gap_days,
-        rate_shape=learnt.evidence.shape if learnt else None,
-        rate_days=learnt.evidence.days if learnt else None,
-        daily_hours=pack_hours(learnt.hours) if learnt and learnt.hours else None,
-        surprise=learnt.surprise if learnt else None,
-        visits=int(learnt is not None),
-        changes_seen=int(changed),
-        siblings=changed and row["siblings"] is not None,
     )

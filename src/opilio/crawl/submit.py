@@ -15,12 +15,12 @@ from opilio.clock import Clock
 from opilio.contracts.bot_api import DoneAnswer, FailedAnswer, RetryAnswer
 from opilio.contracts.codes import ErrorCode, worth_retrying
 from opilio.crawl import retry
-from opilio.crawl.adaptive.reschedule import Rescheduled, change_time, has_changed, reschedule
+from opilio.crawl.adaptive.reschedule import FIXED, Rescheduled, change_time, has_changed, reschedule
 from opilio.crawl.alert import CrawledPage
 from opilio.crawl.alerts import check_alerts
 from opilio.crawl.claims import Reply, check_claims
 from opilio.crawl.completed_job import Success, result_row, unmodified_row
-from opilio.crawl.finished_job import NO_PLAN, StoredPage, failed_row, plan_columns
+from opilio.crawl.finished_job import StoredPage, failed_row
 from opilio.crawl.history import Change, Values, changes
 from opilio.crawl.lock_end import LateResult, LockEnds, failed_event, frequency_of, retry_facts
 from opilio.crawl.politeness import cool_down
@@ -173,7 +173,7 @@ class Submitter:
             decision=decision,
             before=before,
             changes=changes(before, sent.values) if seen is None else seen.changes,
-            plan=NO_PLAN if seen is None else plan_columns(row, seen.rescheduled),
+            plan=FIXED if seen is None else seen.rescheduled,
         )
         if sent.not_modified:
             ends.finish(row, unmodified_row(success))

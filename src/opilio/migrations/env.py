@@ -34,9 +34,7 @@ def run(connection: Connection) -> None:
 
 async def run_async() -> None:
     arguments = parse_database_url(context.config.attributes["url"]).arguments("opilio db")
-    # A change of a table that waits for a lock makes all others wait behind it: better to give up and try again. PostgreSQL looks for
-    # deadlocks after a second and may refuse either side: before that, we give way.
-    arguments["server_settings"] |= {"lock_timeout": "700ms"}
+    arguments["server_settings"] |= {"lock_timeout": context.config.attributes["lock_timeout"]}
     engine = create_async_engine(
         "postgresql+asyncpg://", poolclass=pool.NullPool, async_creator=lambda: asyncpg.connect(**arguments)
     )

@@ -28,6 +28,9 @@ _DOWN_REVISION = re.compile(r'^down_revision = "(\d+)"', re.MULTILINE)
 
 
 _TRIES = 40
+# A change of a table that waits for a lock makes all others wait behind it: better to give up and try again. PostgreSQL looks for deadlocks
+# after a second and may refuse either side: before that, we give way. But only after a second it ends an automatic vacuum that is in our way.
+_LOCK_TIMEOUT, _LONGER_LOCK_TIMEOUT, _SHORT_TRIES = "700ms", "1500ms", 3
 # Others hold what we wait for, or wait for what we hold.
 _IN_USE = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
 
@@ -70,12 +73,13 @@ def compatibility_note(revision: str, previous: str) -> str:
     return f"revision {revision} also works with processes of revision {previous}"
 
 
-def _config(url: str) -> "Config":
+def _config(url: str, lock_timeout: str = _LOCK_TIMEOUT) -> "Config":
     from alembic.config import Config  # noqa: PLC0415
 
     config = Config()
     config.set_main_option("script_location", str(files("opilio.migrations")))
     config.attributes["url"] = url
+    config.attributes["lock_timeout"] = lock_timeout
     return config
 
 
@@ -97,19 +101,20 @@ async def upgrade(url: str, revision: str = "head") -> SchemaStatus:
         if revision == "head" and await is_current(url):
             return SchemaStatus(newest(), newest(), [])
         await status(url)  # refuses a database from the future
-        await _patiently(lambda: _command().upgrade(_config(url), revision))
+        await _patiently(lambda timeout: _command().upgrade(_config(url, timeout), revision))
         return await status(url)
     finally:
         await guard.close()
 
 
-async def _patiently(work: Callable[[], None]) -> None:
-    """Again when a table was in use: what was done before it is committed, and the rest goes on from there."""
+async def _patiently(work: Callable[[str], None]) -> None:
+    """With a lock timeout; again when a table was in use: what was done before it is committed, and the rest goes on from there."""
     from sqlalchemy.exc import DBAPIError  # noqa: PLC0415
 
     for tries_left in reversed(range(_TRIES)):
+        short = tries_left >= _TRIES - _SHORT_TRIES
         try:
-            return await asyncio.to_thread(work)
+            return await asyncio.to_thread(work, _LOCK_TIMEOUT if short else _LONGER_LOCK_TIMEOUT)
         except (DBAPIError, *_IN_USE) as error:
             cause = getattr(error.orig, "__cause__", None) if isinstance(error, DBAPIError) else error
             if not isinstance(cause, _IN_USE):
@@ -124,7 +129,7 @@ async def _patiently(work: Callable[[], None]) -> None:
 
 
 async def downgrade(url: str, revision: str) -> SchemaStatus:
-    await _patiently(lambda: _command().downgrade(_config(url), revision))
+    await _patiently(lambda timeout: _command().downgrade(_config(url, timeout), revision))
     return await status(url)
 
 

@@ -27,17 +27,26 @@ _DYNAMIC = timedelta(minutes=1)  # a page that was modified when it was fetched 
 Row = Mapping[str, Any]
 
 
-class Rescheduled(msgspec.Struct, frozen=True):
-    """The next visit, and what is kept of this one."""
+class Rescheduled(msgspec.Struct, frozen=True, kw_only=True):
+    """The next visit and what is kept of this one, as the columns of the policy's row; nothing for a fixed schedule."""
 
-    next_run_at: datetime
-    early_at: datetime
-    interval_days: float
-    price: float
-    learnt: Learnt | None
-    """None when the visit taught nothing."""
-    changed: bool | None
+    next_run_at: datetime | None = None
+    early_at: datetime | None = None
+    interval_days: float | None = None
+    price_used: float | None = None
+    # ── none when the visit taught nothing ──
     gap_days: float | None = None
+    rate_shape: float | None = None
+    rate_days: float | None = None
+    daily_hours: bytes | None = None
+    surprise: float | None = None
+    visits: int = 0
+    changes_seen: int = 0
+    siblings: bool = False
+    """Whether the other pages of its folder are looked at because of it."""
+
+
+FIXED = Rescheduled()
 
 
 def pack_hours(hours: Sequence[float]) -> bytes:
@@ -163,14 +172,30 @@ def reschedule(
             habit=habit_of(row["prior_hours"]),
         )
         wait, early, days = planned.days, planned.early, planned.interval
-    taught = known is not learnt
+    # From seconds: a timedelta of a fraction of days takes twice as long.
+    next_run_at = datetime.fromtimestamp(seconds + wait * _DAY, UTC)
+    early_at = datetime.fromtimestamp(seconds + early * _DAY, UTC)
+    siblings = bool(changed) and row["siblings"] is not None
+    if known is learnt:
+        return Rescheduled(
+            next_run_at=next_run_at,
+            early_at=early_at,
+            interval_days=days,
+            price_used=price or 0.0,
+            changes_seen=int(bool(changed)),
+            siblings=siblings,
+        )
     return Rescheduled(
-        # From seconds: a timedelta of a fraction of days takes twice as long.
-        next_run_at=datetime.fromtimestamp(seconds + wait * _DAY, UTC),
-        early_at=datetime.fromtimestamp(seconds + early * _DAY, UTC),
+        next_run_at=next_run_at,
+        early_at=early_at,
         interval_days=days,
-        price=price or 0.0,
-        learnt=known if taught else None,
-        changed=changed,
-        gap_days=gap if taught else None,
+        price_used=price or 0.0,
+        gap_days=gap,
+        rate_shape=known.evidence.shape,
+        rate_days=known.evidence.days,
+        daily_hours=pack_hours(known.hours) if known.hours else None,
+        surprise=known.surprise,
+        visits=1,
+        changes_seen=int(bool(changed)),
+        siblings=siblings,
     )

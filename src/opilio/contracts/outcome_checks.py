@@ -13,17 +13,20 @@ from opilio.contracts.price import read_price
 from opilio.errors import Invalid
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_TEXTS = ("title", "error_msg", "error_code", "html_hash")
-_texts = attrgetter(*_TEXTS)
 _compared = attrgetter(*(name for name in Outcome.__struct_fields__ if name != "lock_token"))
 
 
 def check_outcome(outcome: Outcome) -> Decimal | None:
     """Names the first wrong field, and answers the price."""
     price = _price(outcome.price)
-    for field, value in zip(_TEXTS, _texts(outcome), strict=True):
-        if value is not None:
-            _text(field, value)
+    if outcome.title is not None:
+        _text("title", outcome.title)
+    if outcome.error_msg is not None:
+        _text("error_msg", outcome.error_msg)
+    if outcome.error_code is not None:
+        _text("error_code", outcome.error_code)
+    if outcome.html_hash is not None:
+        _text("html_hash", outcome.html_hash)
     if outcome.data is not None:
         check_json("data", outcome.data)
     if outcome.validators:

@@ -11,6 +11,7 @@ import msgspec
 
 from opilio.adapters.postgres.database_url import parse_database_url
 from opilio.adapters.postgres.listener import Heard, Listener, Subscription
+from opilio.adapters.postgres.moments import share_moments
 from opilio.adapters.postgres.queries import Statement
 from opilio.bounded_json import decode_stored
 from opilio.errors import Unavailable
@@ -98,7 +99,11 @@ class Database:
         """
 
         async def open_pool(
-            most: int, through: str, kind: type[asyncpg.Connection] = asyncpg.Connection, **options: Any
+            most: int,
+            through: str,
+            kind: type[asyncpg.Connection] = asyncpg.Connection,
+            prepare: Callable[[Any], Awaitable[None]] = _prepare,
+            **options: Any,
         ) -> asyncpg.Pool:
             arguments = parse_database_url(through).arguments(name)
             settings = {**arguments.pop("server_settings"), "timezone": "UTC", **options.pop("settings", {})}
@@ -108,7 +113,7 @@ class Database:
                 connection_class=kind,
                 min_size=0,
                 max_size=most,
-                init=_prepare,
+                init=prepare,
                 command_timeout=60,
                 server_settings=settings,
             )
@@ -118,7 +123,9 @@ class Database:
                 main = await open_pool(size, url, settings=_SETTINGS)
             else:  # a pooler refuses settings it does not track, and the next statement may meet another server process
                 main = await open_pool(size, pooled_url, statement_cache_size=0)
-            hot = await open_pool(hot_size, url, HotConnection, settings=_SETTINGS | PINNED_PLANS)
+            hot = await open_pool(
+                hot_size, url, HotConnection, _prepare_hot, settings=_SETTINGS | PINNED_PLANS
+            )
             async with main.acquire() as connection, connection.transaction():
                 await connection.fetchval("select 1")
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
@@ -215,6 +222,11 @@ async def _prepare(connection: Any) -> None:
         connection.transaction()
     ):  # two statements each: a pooler must not change the server in between
         await _use_exact_json(connection)
+
+
+async def _prepare_hot(connection: Any) -> None:
+    await _prepare(connection)
+    await share_moments(connection)
 
 
 async def _use_exact_json(connection: Any) -> None:

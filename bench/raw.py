@@ -51,12 +51,18 @@ def finished(ids: str, policies: str) -> str:
 def script(batch: int) -> str:
     """One cycle: pull a batch, submit it, as crawl.pull and crawl.submit do."""
     ids, policies = ":ids::uuid[]", ":policies::uuid[]"
-    count = filled(QUERIES.count_locks, bots="array['bench']", cap="1000")
     lock = filled(
         QUERIES.lock_jobs, locked="'locked'", bots=same("'bench'", "text", batch), queues="array['http']", free_queues="array['http']",
         fleet_gated="false", host_ids="'{}'", allowed="'{}'", first_queues="'{}'", first_priorities="'{}'", first_ids="'{}'", now="null",
     )  # fmt: skip
-    look = filled(QUERIES.open_gates, queues="array['http']", fleet_gated="false", now="null")
+    look = filled(
+        QUERIES.open_gates,
+        queues="array['http']",
+        bots="array['bench']",
+        cap="1000",
+        fleet_gated="false",
+        now="null",
+    )
     skipped = filled(QUERIES.held_elsewhere, queues="array['http']", host_ids="null", most="200", now="null")
     take = filled(QUERIES.take_jobs, job_ids=ids, now="null")
     finish = filled(
@@ -64,7 +70,6 @@ def script(batch: int) -> str:
     )  # fmt: skip
     return "\n".join(
         [
-            f"{count};",
             f"{look};",
             f"{gathered(lock)} \\gset",
             f"{skipped};",

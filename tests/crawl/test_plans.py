@@ -130,7 +130,9 @@ async def check_pages(farm: Farm) -> None:
             host_ids=hosts,
             allowed=[1] * len(hosts),
         ),
-        "is a gate open?": await pages(farm, "open_gates", queues=["http"], fleet_gated=False, now=None),
+        "is a gate open?": await pages(
+            farm, "open_gates", queues=["http"], bots=["bot"], cap=1000, fleet_gated=False, now=None
+        ),
         "taking gates": await pages(farm, "take_gates", queues=["http"], most=10, now=None),
         "counting the skipped": await pages(
             farm, "held_elsewhere", queues=["http"], host_ids=None, most=200, now=None
@@ -150,7 +152,18 @@ async def check_pages(farm: Farm) -> None:
 
 
 async def test_without_gates_the_lookup_is_cheap(farm: Farm) -> None:
-    assert await pages(farm, "open_gates", queues=["http", "js", "special"], fleet_gated=False, now=None) < 20
+    assert (
+        await pages(
+            farm,
+            "open_gates",
+            queues=["http", "js", "special"],
+            bots=["bot"],
+            cap=1000,
+            fleet_gated=False,
+            now=None,
+        )
+        < 20
+    )
 
 
 @pytest.mark.parametrize("limits", [Limits(), Limits(5, None)])

@@ -72,15 +72,13 @@ class Puller:
             wanted[pull.bot_id] += pull.most
         self._locking += wanted
         try:
-            held = await self._dead_rows.count_locks(wanted)
-            if held is None:
-                held = await self._db.transact(
-                    lambda session: self._count_locks(session, wanted), hot=True, one_statement=True
-                )
+            known = await self._dead_rows.count_locks(wanted)
+            any_open, counted = await self._open_gates(queues, [] if known is not None else list(wanted))
+            held = known if known is not None else dict(zip(wanted, counted, strict=True))
             # Far below the cap pulls need not wait for each other, whatever other processes lock meanwhile.
             near = sorted(bot for bot in wanted if held[bot] + self._locking[bot] > self._bot_cap // 8)
             if not near:
-                return await self._lock_shares(pulls, held, queues, domain)
+                return await self._lock_shares(pulls, held, queues, domain, any_open=any_open)
             async with self._near_cap, self._db.transaction() as session:
                 for bot_id in near:
                     await session.execute(QUERIES.take_bot, bot_id=bot_id)
@@ -94,7 +92,13 @@ class Puller:
         return {row["bot_id"]: row["held"] for row in rows}
 
     async def _lock_shares(
-        self, pulls: Sequence[Pull], held: dict[str, int], queues: Sequence[str], domain: str | None
+        self,
+        pulls: Sequence[Pull],
+        held: dict[str, int],
+        queues: Sequence[str],
+        domain: str | None,
+        *,
+        any_open: bool | None = None,
     ) -> list[list[Row]]:
         slots: list[str] = []
         shares: list[range] = []
@@ -103,23 +107,28 @@ class Puller:
             held[pull.bot_id] += share
             shares.append(range(len(slots), len(slots) + share))
             slots += [pull.bot_id] * share
-        rows = await self._lock(slots, queues, domain) if slots else {}
+        rows = await self._lock(slots, queues, domain, any_open=any_open) if slots else {}
         self._dead_rows.gave((slots[slot], row["job_id"]) for slot, row in rows.items())
         return [[rows[slot] for slot in share if slot in rows] for share in shares]
 
-    async def _lock(self, slots: list[str], queues: Sequence[str], domain: str | None) -> dict[int, Row]:
+    async def _lock(
+        self, slots: list[str], queues: Sequence[str], domain: str | None, *, any_open: bool | None
+    ) -> dict[int, Row]:
         """Jobs by the slot that they were locked for; a pull has one slot for each job that it wants."""
         found: dict[int, Row] = {}
         first = await self._dead_rows.first_jobs(queues) if domain is None else []
         for _ in range(_ROUNDS):
             empty = [slot for slot in range(len(slots)) if slot not in found]
-            result = await self._lock_round([slots[slot] for slot in empty], queues, domain, first)
+            if any_open is None:
+                any_open, _ = await self._open_gates(queues, [])
+            wanted = [slots[slot] for slot in empty]
+            result = await self._lock_round(wanted, queues, domain, first, any_open=any_open)
             found |= {empty[row["ord"] - 1]: row for row in result.rows}
             for host_id in result.parked:
                 await self._park(host_id)
             if len(found) == len(slots) or not (result.parked or result.more or first):
                 break
-            first = []  # before a pull gets less than it wants, it looks everywhere
+            first, any_open = [], None  # before a pull gets less than it wants, it looks everywhere
         return found
 
     async def _park(self, host_id: int) -> None:
@@ -128,22 +137,35 @@ class Puller:
             lambda session: session.value(QUERIES.park_jobs, host_id=host_id, most=_PARK_MORE, now=now)
         )
 
-    async def _lock_round(
-        self, slots: list[str], queues: Sequence[str], domain: str | None, first: Sequence[FirstJob]
-    ) -> "LockRound":
-        now = self._clock.now()
-        opened = await self._db.transact(
-            lambda session: session.fetch(
-                QUERIES.open_gates, queues=list(queues), fleet_gated=self._fleet.any, now=now
-            ),
+    async def _open_gates(self, queues: Sequence[str], bots: list[str]) -> tuple[bool, list[int]]:
+        """Whether any gate is open now, and the locks of each bot."""
+        where: dict[str, Any] = {
+            "queues": list(queues),
+            "fleet_gated": self._fleet.any,
+            "now": self._clock.now(),
+        }
+        (row,) = await self._db.transact(
+            lambda session: session.fetch(QUERIES.open_gates, bots=bots, cap=self._bot_cap, **where),
             hot=True,
             one_statement=True,
         )
+        return row["any_open"], row["held"]
+
+    async def _lock_round(
+        self,
+        slots: list[str],
+        queues: Sequence[str],
+        domain: str | None,
+        first: Sequence[FirstJob],
+        *,
+        any_open: bool,
+    ) -> "LockRound":
+        now = self._clock.now()
         if domain is not None:
             return await self._lock_in_domain(slots, queues, domain, now)
         free_queues = [] if first else list(queues)
         request = LockRequest(slots, list(queues), free_queues, {}, self._fleet.any, now, first)
-        if not opened[0]["any_open"]:
+        if not any_open:
             found = await self._lock_freely(request)
         else:
             found = await self._db.transact(

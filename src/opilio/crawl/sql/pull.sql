@@ -1,5 +1,5 @@
 -- name: open_gates
--- Readies jobs whose time has come, and tells whether any gate is open.
+-- Readies jobs whose time has come; tells whether any gate is open, and how many jobs each bot has locked, counted up to the cap.
 with clock as (select coalesce(:now::timestamptz, now()) as at),
 ripe as materialized (
   select j.job_id from crawl_state j
@@ -24,7 +24,11 @@ select exists (select 1 from woken) or exists (
   cross join lateral (
     select 1 from gate g
     where g.queue = q.queue and g.top_priority = p.priority and g.open_at <= (select at from clock)
-    limit 1) g) as any_open;
+    limit 1) g) as any_open,
+  array(
+    select (select count(*) from (
+      select 1 from crawl_state j where j.locked_by = b.bot_id and j.place = 'locked' limit :cap::int) held)::int
+    from unnest(:bots::text[]) with ordinality b(bot_id, place) order by b.place) as held;
 
 -- name: take_gates
 -- Locks the hosts behind open gates: best priority first, then longest open. A host that another pull holds is
@@ -41,7 +45,7 @@ cross join lateral (
 limit :most::int;
 
 -- name: count_locks
--- How many jobs each bot has locked, counted up to the cap.
+-- How many jobs each bot has locked, counted up to the cap, as open_gates does.
 select b.bot_id, (select count(*) from (
   select 1 from crawl_state j where j.locked_by = b.bot_id and j.place = 'locked' limit :cap::int) held)::int as held
 from unnest(:bots::text[]) b(bot_id);

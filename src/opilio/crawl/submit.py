@@ -264,7 +264,7 @@ class Submitter:
 
 def _without_repeats(submissions: Sequence[Submission]) -> list[list[int]]:
     """Positions in groups, so that no job is twice in one group."""
-    if len({sent.claim.job_id for sent in submissions}) == len(submissions):
+    if len({sent.claim.job_id.int for sent in submissions}) == len(submissions):
         return [list(range(len(submissions)))]
     groups: list[list[int]] = []
     seen: Counter[UUID] = Counter()

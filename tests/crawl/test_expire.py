@@ -54,3 +54,19 @@ async def test_sweepers_at_once_share_the_work(farm: Farm) -> None:
     rest = await farm.opilio.lock_expiry.run_once()
     assert sum(sweep.total for sweep in sweeps) + rest.total == 60
     assert await farm.value("select count(*) from job_step where to_state = 'expired'") == 60
+
+
+async def test_every_bot_is_visited(farm: Farm) -> None:
+    """Bots whose locks live, bots without locks, and bots whose names sort in any order."""
+    await farm.policies(12)
+    await farm.due()
+    early = [job.job_id for bot in ("zoe", "Åsa", "bot-1") for job in await farm.pull(bot, most=2)]
+    farm.later(seconds=300)
+    for bot in ("anna", "mia", "zoe"):
+        await farm.pull(bot, most=2)
+    farm.later(seconds=300)
+    assert (await farm.opilio.lock_expiry.run_once()).total == 6
+    expired = await farm.rows("select job_id from job_step where to_state = 'expired'")
+    assert {row["job_id"] for row in expired} == set(early)
+    farm.later(seconds=300)
+    assert [(await farm.opilio.lock_expiry.run_once(most=4)).total for _ in range(3)] == [4, 2, 0]

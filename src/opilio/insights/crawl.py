@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from opilio.adapters.postgres import Database, Row, load_queries
+from opilio.adapters.postgres import Database, Row, Session, load_queries
 from opilio.contracts.management import (
     BotInfo,
     CoolingPeriod,
@@ -31,7 +31,7 @@ from opilio.crawl.politeness import Limits
 from opilio.crawl.priority import Rules
 from opilio.crawl.pull import BOT_CAP
 from opilio.errors import NotFound
-from opilio.insights.search import policies_of_host
+from opilio.insights.search import is_rare_bot, policies_of_host
 from opilio.insights.why import Explanation, Facts, explain
 from opilio.pages import Page, page_of, read_number, read_text, read_uuid
 
@@ -182,9 +182,14 @@ class CrawlInsights:
                 params["policy_ids"] = await policies_of_host(session, host)
             over, running = ("done", "failed", "expired"), ("pending", "locked")
             active = [] if status in over else await session.fetch(_Q.active_jobs, **params)
-            ended = [] if status in running else await session.fetch(_Q.ended_jobs, **params)
+            ended = [] if status in running else await self._ended_jobs(session, params)
         rows = list(heapq.merge(active, ended, key=lambda row: row["id"], reverse=True))[: limit + 1]
         return page_of(rows, limit, _structs(Job), lambda row: row["id"])
+
+    async def _ended_jobs(self, session: Session, params: dict[str, Any]) -> list[Row]:
+        bot_id, most, before = params["bot_id"], params["most"], params["before"]
+        rare_bot = bot_id is not None and await is_rare_bot(session, bot_id, most=most, before=before)
+        return await session.fetch(_Q.ended_jobs, rare_bot=rare_bot, **params)
 
     async def job(self, job_id: UUID) -> Job:
         row = await self._db.row(_Q.job, job_id=job_id)

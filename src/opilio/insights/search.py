@@ -1,4 +1,4 @@
-"""The policies that a filter of jobs, results or policies means: looked up first, so that an index finds their rows."""
+"""What a filter of jobs, results or policies means: looked up first, so that an index finds the rows."""
 
 import asyncio
 from typing import Any
@@ -12,6 +12,7 @@ MOST_LIKE = 1_000
 _FEW = 200
 # A text that one URL in twenty has is found among the newest policies alone.
 _TRIED = 20
+_TRIED_JOBS = 20_000
 
 
 async def policies_like(
@@ -45,3 +46,11 @@ async def policies_of_host(session: Session, host: str) -> list[UUID] | None:
     """Every policy that a host has or had; None if there are many."""
     rows = await session.fetch(_Q.policies_of_host, host=host, most=_FEW + 1)
     return [row["id"] for row in rows] if len(rows) <= _FEW else None
+
+
+async def is_rare_bot(session: Session, bot_id: str, *, most: int, before: UUID | None = None) -> bool:
+    """Whether the newest jobs of all bots hold less than a page of this one's: then its own jobs are found by its name."""
+    found = await session.fetch(
+        _Q.jobs_of_bot_among_newest, bot_id=bot_id, tried=_TRIED_JOBS, most=most, before=before
+    )
+    return bool(found[0][0] < most)

@@ -7,11 +7,12 @@ from uuid import UUID
 from opilio.adapters.postgres import Database, load_queries
 from opilio.contracts.management import Job, Result
 from opilio.insights.dashboard import Choice, Figures, JobFilter, PolicyFilter, fields_of
-from opilio.insights.search import MOST_LIKE
+from opilio.insights.search import MOST_LIKE, is_rare_bot
 
 _Q = load_queries("opilio.insights")
 # No index could serve every order of every filter; so many of the newest rows are sorted, and the page says so.
 SORTED_AT_MOST = 10_000
+_MANY_OF_A_BOT = 2_000
 COUNTED_AT_MOST = MOST_LIKE  # a search that found more need not count
 
 
@@ -27,7 +28,10 @@ class SortedLists:
         fields = fields_of(await self._figures.search_jobs(chosen))
         async with self._db.transaction() as session:
             await session.execute(_Q.plan_for_these_values)
-            rows = await session.fetch(_Q.sorted_jobs, **_order(sort, reverse, page, size), **fields)
+            bot_id = chosen.bot_id
+            rare_bot = bot_id is not None and await is_rare_bot(session, bot_id, most=_MANY_OF_A_BOT)
+            order = _order(sort, reverse, page, size)
+            rows = await session.fetch(_Q.sorted_jobs, rare_bot=rare_bot, **order, **fields)
         return [Job(**row) for row in rows]
 
     async def results(

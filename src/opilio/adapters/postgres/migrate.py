@@ -31,6 +31,8 @@ _TRIES = 40
 # A change of a table that waits for a lock makes all others wait behind it: better to give up and try again. PostgreSQL looks for deadlocks
 # after a second and may refuse either side: before that, we give way. But only after a second it ends an automatic vacuum that is in our way.
 _LOCK_TIMEOUT, _LONGER_LOCK_TIMEOUT, _SHORT_TRIES = "700ms", "1500ms", 3
+_TRY_LOCK = "select pg_try_advisory_lock(hashtext('opilio.migrate'))"
+_POLL_SECONDS = 0.1
 # Others hold what we wait for, or wait for what we hold.
 _IN_USE = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
 
@@ -97,7 +99,9 @@ async def upgrade(url: str, revision: str = "head") -> SchemaStatus:
     """Upgrades under an advisory lock, so that processes that start together do it once."""
     guard = await asyncpg.connect(**parse_database_url(url).arguments("opilio db"))
     try:
-        await guard.execute("select pg_advisory_lock(hashtext('opilio.migrate'))")
+        # Asked again and again, because an index that is made concurrently waits for every statement that waits.
+        while not await guard.fetchval(_TRY_LOCK):  # noqa: ASYNC110 - held by another process
+            await asyncio.sleep(_POLL_SECONDS)
         if revision == "head" and await is_current(url):
             return SchemaStatus(newest(), newest(), [])
         await status(url)  # refuses a database from the future

@@ -59,7 +59,9 @@ select pg_advisory_xact_lock(hashtext('opilio.bot'), hashtext(:bot_id::text));
 select h.host_id, h.gated or :fleet_gated::boolean as gated from host h
 where (h.name = :domain::text
        or (h.name_reversed ~>=~ reverse('.' || :domain::text) and h.name_reversed ~<~ reverse('/' || :domain::text)))
-  and exists (select 1 from crawl_state j where j.host_id = h.host_id and j.queue = any(:queues::text[]) and j.place in ('free', 'gated'))
+  and exists (
+    select 1 from unnest(:queues::text[]) q(queue) cross join crawl_state j
+    where j.host_id = h.host_id and j.queue::"char" = q.queue::"char" and j.queue = q.queue and j.place in ('free', 'gated'))
 limit 1000;
 
 -- name: take_hosts
@@ -74,7 +76,7 @@ for no key update skip locked;
 -- the gates tell close_gates whether anything happened after this look.
 select h.host_id, coalesce(:now::timestamptz, now()) as at,
   (select count(*) from crawl_state j
-   where j.queue = any('{http,js,special}') and j.host_id = h.host_id and j.place = 'locked')::int as held,
+   where j.queue::"char" = any('{h,j,s}') and j.host_id = h.host_id and j.place = 'locked')::int as held,
   array(select g.queue from gate g where g.host_id = h.host_id order by g.queue) as gate_queues,
   array(select g.version from gate g where g.host_id = h.host_id order by g.queue) as gate_versions
 from unnest(:host_ids::int[]) h(host_id);
@@ -116,8 +118,8 @@ gated as materialized (
     cross join unnest(:queues::text[]) q(queue)
     cross join lateral (
       select w.job_id, w.priority from crawl_state w
-      where w.host_id = a.host_id and w.queue = q.queue and w.place in ('free', 'gated')
-      order by w.priority desc, w.job_id
+      where w.host_id = a.host_id and w.queue::"char" = q.queue::"char" and w.queue = q.queue and w.place in ('free', 'gated')
+      order by w.priority desc, w.created_at
       limit a.most
       for update skip locked) j) ranked
   where ranked.rank <= ranked.most),
@@ -174,7 +176,7 @@ behind as materialized (
   from ordered s join visited v on v.host_id = s.host_id
   left join lateral (
     select j.priority from crawl_state j
-    where j.host_id = s.host_id and j.queue = s.queue and j.place in ('free', 'gated')
+    where j.host_id = s.host_id and j.queue::"char" = s.queue::"char" and j.queue = s.queue and j.place in ('free', 'gated')
     order by j.priority desc limit 1) best on true),
 gone as (
   delete from gate g using behind b
@@ -213,7 +215,7 @@ where j.place = 'locked';
 -- For `skipped`: locked jobs that match, by holder, and jobs behind closed gates; counted up to a bound.
 select held.locked_by as bot_id, count(*)::int as jobs from (
   select j.locked_by from crawl_state j
-  where j.place = 'locked' and j.queue = any(:queues::text[])
+  where j.place = 'locked' and j.queue::"char" = any(:queues::text[]::"char"[]) and j.queue = any(:queues::text[])
     and (:host_ids::int[] is null or j.host_id = any(:host_ids::int[]))
   limit :most::int) held
 group by 1
@@ -221,7 +223,8 @@ union all
 select null, count(*)::int from (
   select 1 from gate g
   cross join lateral (
-    select 1 from crawl_state j where j.host_id = g.host_id and j.queue = g.queue and j.place = 'gated' limit 100) j
+    select 1 from crawl_state j
+    where j.host_id = g.host_id and j.queue::"char" = g.queue::"char" and j.queue = g.queue and j.place = 'gated' limit 100) j
   where g.queue = any(:queues::text[]) and g.open_at > coalesce(:now::timestamptz, now())
     and (:host_ids::int[] is null or g.host_id = any(:host_ids::int[]))
   limit 100) waiting
@@ -232,7 +235,7 @@ having count(*) > 0;
 select count(*)::int from (
   select 1 from (
     select j.locked_by from crawl_state j
-    where j.place = 'locked' and j.queue = any(:queues::text[])
+    where j.place = 'locked' and j.queue::"char" = any(:queues::text[]::"char"[]) and j.queue = any(:queues::text[])
       and (:host_ids::int[] is null or j.host_id = any(:host_ids::int[]))
     limit 2000) held
   where held.locked_by <> :bot_id::text

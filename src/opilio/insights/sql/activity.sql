@@ -9,11 +9,11 @@ from generate_series(date_trunc('hour', now() - :span::interval), date_trunc('ho
 left join bot_activity a on a.bot_id = :bot_id::text and a.hour = h.hour order by 1;
 
 -- name: bot_errors
--- The errors of a bot's newest jobs, the most frequent first.
+-- The errors of a bot among the newest failed and expired jobs of all bots, the most frequent first.
 select coalesce(x.last_error_code, x.status) as code, count(*)::int as jobs, max(x.finished_at) as last_at from (
-  select a.status, a.last_error_code, a.finished_at from job_archive a
-  where a.locked_by = :bot_id::text order by a.job_id desc limit 2000) x
-where x.status <> 'done' group by 1 order by 2 desc limit 10;
+  select a.status, a.last_error_code, a.finished_at, a.locked_by from job_archive a
+  where a.status <> 'done' order by a.job_id desc limit 5000) x
+where x.locked_by = :bot_id::text group by 1 order by 2 desc limit 10;
 
 -- name: host_history
 -- How the jobs of a host ended, hour by hour: from the jobs of its policies that were created since then.
@@ -27,7 +27,7 @@ left join (
         where x.name = :host::text order by p.policy_id desc limit 5000) p
   cross join lateral (
     select a.job_id, a.status, a.last_error_code, a.finished_at from job_archive a
-    where a.policy_id = p.policy_id and a.job_id >= :oldest::uuid order by a.job_id desc limit 200) a) a
+    where a.policy_id = p.policy_id and a.job_id >= :oldest::uuid and a.finished_at >= date_trunc('hour', now() - :span::interval) order by a.job_id desc limit 200) a) a
   on a.finished_at >= h.hour and a.finished_at < h.hour + interval '1 hour'
 group by 1 order by 1;
 
@@ -76,6 +76,15 @@ where (position(lower(:q::text) in case when :is_ascii::boolean then lower(s.las
     or s.last_data ->> 'sku' = :q::text)
   and (:with_deleted::boolean or s.enabled or (select p.deleted_at is null from policy p where p.policy_id = s.policy_id))
 order by s.policy_id desc nulls last limit :most::int;
+
+-- name: jobs_of_bot_among_newest
+-- How many of the newest jobs a bot ended, counted up to a page.
+select count(*)::int from (
+  select 1 from (
+    select a.locked_by from job_archive a
+    where :before::uuid is null or a.job_id < :before::uuid
+    order by a.job_id desc limit :tried::int) newest
+  where newest.locked_by = :bot_id::text limit :most::int) x;
 
 -- name: policies_of_host
 -- The policies of a host, deleted ones too, and those whose URL was on it before.

@@ -61,7 +61,8 @@ where (:before::uuid is null or a.job_id < :before::uuid)
   and (:error::text is null or a.last_error_code = :error::text)
   and (:since::timestamptz is null or a.finished_at >= :since::timestamptz)
   and (:until::timestamptz is null or a.finished_at < :until::timestamptz)
-order by a.job_id desc limit :most::int;
+-- As text the ids have no index: the jobs of a rare bot are found by its name, and sorted.
+order by case when :rare_bot::boolean then a.job_id::text end collate "C" desc, a.job_id desc limit :most::int;
 
 -- name: job
 -- One job, whatever table holds it.
@@ -117,7 +118,7 @@ order by v.change_id desc limit :most::int;
 -- name: hosts
 -- Hosts by name, with what is locked and what waits.
 select h.name as host, h.max_concurrent, h.min_delay_seconds, h.next_at, h.cooling_until, h.cooling_reason,
-  (select count(*) from job_active j where j.queue = any('{http,js,special}') and j.host_id = h.host_id and j.place = 'locked')::int as locked,
+  (select count(*) from job_active j where j.queue::"char" = any('{h,j,s}') and j.host_id = h.host_id and j.place = 'locked')::int as locked,
   (select count(*) from (select 1 from job_active j where j.host_id = h.host_id and j.place in ('free', 'gated') limit 10000) w)::int as waiting,
   (select count(*) from (select 1 from policy p where p.host_id = h.host_id and p.deleted_at is null limit 10000) w)::int as policies
 from host h
@@ -156,7 +157,7 @@ select s.enabled, s.next_run_at, p.deleted_at, p.job_queue, h.name as host, h.ma
        (select d.pool from policy_due d where d.policy_id = p.policy_id) as waits_in_pool, b.budget_per_day,
        coalesce(s.brought_forward_at >= s.last_success_at, false) as brought_forward,
        (select count(*) from job_active x
-        where x.queue = any('{http,js,special}') and x.host_id = p.host_id and x.place = 'locked')::int as held,
+        where x.queue::"char" = any('{h,j,s}') and x.host_id = p.host_id and x.place = 'locked')::int as held,
        (select max(b.last_seen_at) from bot b where coalesce(j.queue, p.job_queue) = any(b.capabilities)) as bot_seen_at,
        exists (select 1 from bot b where coalesce(j.queue, p.job_queue) = any(b.capabilities)
          and b.last_seen_at > now() - interval '2 minutes'

@@ -4,9 +4,9 @@
 select now() as at,
   (select count(*) from (select 1 from job_active order by job_id limit :most::int) x)::int as active,
   (select greatest(c.reltuples, 0)::bigint from pg_class c where c.oid = 'crawl_state_job'::regclass) as active_estimate,
-  (select count(*) from (select 1 from job_active where place = 'locked' order by locked_until limit :most::int) x)::int as locked,
+  (select count(*) from (select 1 from job_active where place = 'locked' order by locked_by limit :most::int) x)::int as locked,
   (select count(*) from (select 1 from job_active where place = 'locked' and locked_until < now() - interval '30 seconds'
-     order by locked_until limit 1000) x)::int as overrun,
+     order by locked_by limit 1000) x)::int as overrun,
   (select count(*) from (select 1 from policy_due d where d.pool is null and d.due_at <= now() order by d.due_at limit :most::int) x)::int as due,
   coalesce(extract(epoch from now() - (select min(d.due_at) from policy_due d where d.pool is null and d.due_at <= now())), 0)::float8 as oldest_due,
   coalesce(extract(epoch from now() - (select x.created_at from job_active x where x.place in ('free', 'gated')
@@ -35,7 +35,8 @@ where a.finished_at > now() - interval '1 minute' group by 1;
 select q.queue,
   (select count(*) from (select 1 from job_active j where j.queue = q.queue and j.place = 'free' limit 10000) x)::int
   + (select count(*) from (select 1 from gate g cross join lateral (
-      select 1 from job_active j where j.host_id = g.host_id and j.queue = g.queue and j.place = 'gated' limit 10000) j
+      select 1 from job_active j
+      where j.host_id = g.host_id and j.queue::"char" = g.queue::"char" and j.queue = g.queue and j.place = 'gated' limit 10000) j
       where g.queue = q.queue limit 10000) x)::int as waiting,
   (select max(b.last_seen_at) from bot b where q.queue = any(b.capabilities)) as bot_seen_at
 from unnest(array['http', 'js', 'special']) q(queue);

@@ -137,7 +137,7 @@ with counted as materialized (
   order by by_count, by_name desc, by_attention desc, h.name limit :most::int offset :skip::int
 )
 select h.name as host, h.max_concurrent, h.min_delay_seconds, h.next_at, h.cooling_until, h.cooling_reason, h.strikes,
-  (select count(*) from job_active j where j.host_id = h.host_id and j.place = 'locked')::int as locked,
+  (select count(*) from job_active j where j.queue::"char" = any('{h,j,s}') and j.host_id = h.host_id and j.place = 'locked')::int as locked,
   (select count(*) from (select 1 from job_active j where j.host_id = h.host_id and j.place in ('free', 'gated') limit 1000) w)::int as waiting,
   (select count(*) from (select 1 from policy p where p.host_id = h.host_id and p.deleted_at is null limit 1000) w)::int as policies
 from shown s join host h using (host_id) order by s.by_count, s.by_name desc, s.by_attention desc, h.name;

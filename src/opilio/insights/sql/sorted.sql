@@ -25,7 +25,10 @@ with found as materialized (
     and (:error::text is null or a.last_error_code = :error::text)
     and (:finished_since::timestamptz is null or a.finished_at >= :finished_since::timestamptz)
     and (:finished_until::timestamptz is null or a.finished_at < :finished_until::timestamptz)
-  order by case when :oldest::boolean then a.job_id end, a.job_id desc limit :bound::int)),
+  -- As text the ids have no index: the jobs of a rare bot are found by its name, and sorted.
+  order by case when :rare_bot::boolean and not :oldest::boolean then a.job_id::text end collate "C" desc,
+    case when :rare_bot::boolean and :oldest::boolean then a.job_id::text end collate "C",
+    case when :oldest::boolean then a.job_id end, a.job_id desc limit :bound::int)),
 chosen as (
   select f.job_id, row_number() over () as number from (
     select f.job_id from found f

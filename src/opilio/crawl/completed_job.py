@@ -28,8 +28,10 @@ class Success(msgspec.Struct, frozen=True):
 
     @property
     def next_run_at(self) -> datetime:
-        assert self.decision.next_run_at is not None
-        return self.decision.next_run_at
+        """As the adaptive rule says, or the fixed schedule."""
+        at = self.plan.next_run_at or self.decision.next_run_at
+        assert at is not None
+        return at
 
 
 class LoggedCompletion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

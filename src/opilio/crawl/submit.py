@@ -164,8 +164,6 @@ class Submitter:
         if not sent.success:
             return self._fail(ends, row, sent)
         decision = retry.succeed(frequency_of(row), row["error_rate"], row["at"], self._draw())
-        if seen is not None:
-            decision = msgspec.structs.replace(decision, next_run_at=seen.rescheduled.next_run_at)
         before = _last_values(row)
         success = Success(
             row=row,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from opilio.backoff import doubling, jittered
 from opilio.contracts.codes import CODES, Category, worth_retrying
 from opilio.crawl.job import State, retry_priority
-from opilio.crawl.retry import Jitter, RetryFacts, expire, fail, succeed
+from opilio.crawl.retry import Jitter, RetryFacts, expire, fail, next_run, succeed
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NO_JITTER = Jitter(0, 0)
@@ -66,7 +66,7 @@ def test_jitter_only_ever_adds_its_share(wait: timedelta, chance: Jitter) -> Non
 
 
 def test_success_runs_again_after_the_frequency() -> None:
-    verdict = succeed(timedelta(hours=24), 0.5, NOW, NO_JITTER)
+    verdict = succeed(0.5, next_run(timedelta(hours=24), NOW, NO_JITTER))
     assert verdict.state is State.DONE
     assert verdict.next_run_at == NOW + timedelta(hours=24)
     assert verdict.failure_count == 0
@@ -75,9 +75,7 @@ def test_success_runs_again_after_the_frequency() -> None:
 
 @given(ATTEMPTS, CHANCES)
 def test_success_spreads_by_at_most_its_share(facts: RetryFacts, chance: Jitter) -> None:
-    verdict = succeed(facts.frequency, facts.error_rate, NOW, chance)
-    assert verdict.next_run_at is not None
-    late = verdict.next_run_at - NOW - facts.frequency
+    late = next_run(facts.frequency, NOW, chance) - NOW - facts.frequency
     assert timedelta(0) <= late <= facts.frequency * chance.share + timedelta(microseconds=1)
 
 
@@ -151,7 +149,7 @@ def test_expiry_without_retries_left_is_final() -> None:
 @given(ATTEMPTS, CHANCES, st.sampled_from([None, "TIMEOUT", "PARSE_ERROR"]))
 def test_whatever_happens_stays_within_bounds(facts: RetryFacts, chance: Jitter, code: str | None) -> None:
     for verdict in (
-        succeed(facts.frequency, facts.error_rate, NOW, chance),
+        succeed(facts.error_rate, next_run(facts.frequency, NOW, chance)),
         fail(facts, NOW, chance, code, NO_WAIT),
         expire(facts, NOW, chance),
     ):

@@ -28,10 +28,8 @@ class Success(msgspec.Struct, frozen=True):
 
     @property
     def next_run_at(self) -> datetime:
-        """As the adaptive rule says, or the fixed schedule."""
-        at = self.plan.next_run_at or self.decision.next_run_at
-        assert at is not None
-        return at
+        assert self.decision.next_run_at is not None
+        return self.decision.next_run_at
 
 
 class LoggedCompletion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -68,10 +66,10 @@ def result_row(success: Success, result_id: UUID) -> FinishedRow:
         currency=values.currency,
         title=values.title,
         in_stock=values.in_stock,
-        data=json_text(sent.data),
+        data=json_text(sent.data) if sent.data is not None else None,
         html_hash=sent.html_hash,
         duration=sent.crawl_duration,
-        last_data=json_text(remembered(success.before, values)),
+        last_data=json_text(remembered(success.before, values)) if sent.data else None,
         etag=validators.etag,
         last_modified=validators.last_modified,
         changed=json_text([change.field for change in changes]) if changes else None,

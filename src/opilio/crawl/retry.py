@@ -51,13 +51,18 @@ class Jitter(msgspec.Struct, frozen=True):
     draw: float
 
 
-def succeed(frequency: timedelta, error_rate: float, now: datetime, jitter: Jitter) -> Decision:
+def next_run(frequency: timedelta, now: datetime, jitter: Jitter) -> datetime:
+    """When a page with a fixed schedule is crawled again after a success."""
+    return now + jittered(frequency, jitter.share, jitter.draw)
+
+
+def succeed(error_rate: float, next_run_at: datetime) -> Decision:
     return Decision(
         causes=_SUCCEEDED,
         state=apply(State.LOCKED, *_SUCCEEDED),
         failure_count=0,
         error_rate=error_rate * (1 - _NEWEST),
-        next_run_at=now + jittered(frequency, jitter.share, jitter.draw),
+        next_run_at=next_run_at,
     )
 
 

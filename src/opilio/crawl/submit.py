@@ -57,6 +57,7 @@ class Upload(msgspec.Struct, frozen=True):
 class Seen(msgspec.Struct, frozen=True):
     """What a visit of an adaptive policy saw, and the next one."""
 
+    before: Values
     changes: list[Change]
     rescheduled: Rescheduled
 
@@ -163,24 +164,27 @@ class Submitter:
             return Reply(refusal=upload)
         if not sent.success:
             return self._fail(ends, row, sent)
-        decision = retry.succeed(frequency_of(row), row["error_rate"], row["at"], self._draw())
-        before = _last_values(row)
-        success = Success(
-            row=row,
-            sent=sent,
-            decision=decision,
-            before=before,
-            changes=changes(before, sent.values) if seen is None else seen.changes,
-            plan=FIXED if seen is None else seen.rescheduled,
-        )
+        success = self._planned(row, sent, seen) if seen is not None else self._fixed(row, sent)
         if sent.not_modified:
             ends.finish(row, unmodified_row(success))
-            return _done(success, row["last_result_id"], before)
+            return _done(success, row["last_result_id"], success.before)
         return _store(ends, success, upload or Upload(uuid7(), None))
+
+    def _fixed(self, row: Row, sent: Submission) -> Success:
+        before = _last_values(row)
+        next_run_at = retry.next_run(frequency_of(row), row["at"], self._draw())
+        decision = retry.succeed(row["error_rate"], next_run_at)
+        return Success(row, sent, decision, before, changes(before, sent.values), FIXED)
+
+    def _planned(self, row: Row, sent: Submission, seen: "Seen") -> Success:
+        assert seen.rescheduled.next_run_at is not None
+        decision = retry.succeed(row["error_rate"], seen.rescheduled.next_run_at)
+        return Success(row, sent, decision, seen.before, seen.changes, seen.rescheduled)
 
     def _adapt(self, row: Row, sent: Submission) -> "Seen":
         """The next visit of an adaptive policy."""
-        changed = changes(_last_values(row), sent.values)
+        before = _last_values(row)
+        changed = changes(before, sent.values)
         saw_change = has_changed(
             row,
             sent.values,
@@ -190,7 +194,7 @@ class Submitter:
             tolerance=self._tolerance,
         )
         at = change_time(row, sent.changed_at, sent.validators.last_modified) if saw_change else None
-        return Seen(changed, reschedule(row, saw_change, at, (random.random(), random.random())))
+        return Seen(before, changed, reschedule(row, saw_change, at, (random.random(), random.random())))
 
     def _fail(self, ends: LockEnds, row: Row, sent: Submission) -> Reply:
         wait = self._cool(ends, row, sent)

@@ -43,6 +43,10 @@ ROW = {
 DATA: list[dict[str, Any]] = [ROW] * ROWS
 ARRAYS = f"select count(i.*) from unnest({', '.join(f'${n}::{kind}[]' for n, kind in enumerate(COLUMNS.values(), 1))}) i"
 RECORDS = ", ".join(f"{name} {'text' if kind == 'bytea' else kind}" for name, kind in COLUMNS.items())
+TEXTS = ", ".join(
+    f"{name} {'text' if kind in {'bytea', 'jsonb'} else kind}" for name, kind in COLUMNS.items()
+)
+CASTS = ", ".join(f"count({name}::jsonb)" for name, kind in COLUMNS.items() if kind == "jsonb")
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
@@ -60,12 +64,31 @@ def _ways(connection: asyncpg.Connection) -> dict[str, Callable[[], Awaitable[An
             f"select count(i.*) from {kind}_to_recordset($1::{kind}) as i({RECORDS})", rows
         )
 
+    async def nested_as_text() -> None:
+        rows = [
+            {
+                name: _encode(value).decode() if COLUMNS[name] == "jsonb" else value
+                for name, value in row.items()
+                if value is not None
+            }
+            for row in DATA
+        ]
+        await connection.fetchval(
+            f"select count(i.*), {CASTS} from json_to_recordset($1::json) as i({TEXTS})", rows
+        )
+
     async def copy() -> None:
         await connection.execute("truncate copied")
         await connection.copy_records_to_table("copied", records=[tuple(row.values()) for row in DATA])
         await connection.fetchval("select count(i.*) from copied i")
 
-    return {"arrays": arrays, "json": lambda: json("json"), "jsonb": lambda: json("jsonb"), "copy": copy}
+    return {
+        "arrays": arrays,
+        "json": lambda: json("json"),
+        "json, what is JSON in it as text": nested_as_text,
+        "jsonb": lambda: json("jsonb"),
+        "copy": copy,
+    }
 
 
 async def main() -> Table:

@@ -22,12 +22,12 @@ def same(value: str, kind: str, batch: int) -> str:
 
 
 def gathered(lock: str) -> str:
-    """The locked jobs in two variables instead of in rows: all that the other statements need of them."""
+    """The locked jobs in three variables instead of in rows: all that the other statements need of them."""
     head, cut, _ = lock.partition("select l.*")
     returning = head.replace("returning c.ord, j.job_id", "returning c.ord, j.policy_id, j.job_id")
     if not cut or returning == head:
         raise RuntimeError("lock_jobs has changed its shape: adapt this bench")
-    return f"{returning} select array_agg(job_id) as ids, array_agg(policy_id) as policies from locked"
+    return f"{returning} select array_agg(job_id) as ids, array_agg(policy_id) as policies, pg_current_xact_id()::text as version from locked"
 
 
 def finished(ids: str, policies: str) -> str:
@@ -40,6 +40,7 @@ def finished(ids: str, policies: str) -> str:
     said = {
         "job_id": "x.job_id",
         "policy_id": "x.policy_id",
+        "version": ":version",
         "result_id": "opilio_uuid7()",
         "next_run_at": "now() + interval '1 day'",
     }
@@ -64,7 +65,7 @@ def script(batch: int) -> str:
         now="null",
     )
     skipped = filled(QUERIES.held_elsewhere, queues="array['http']", host_ids="null", most="200", now="null")
-    take = filled(QUERIES.take_jobs, job_ids=ids, now="null")
+    take = filled(QUERIES.read_jobs, job_ids=ids, now="null")
     finish = filled(
         QUERIES.finish_jobs, jobs=finished(ids, policies), page_ids="'{}'", page_bodies="'{}'", page_blobs="'{}'", now="null"
     )  # fmt: skip

@@ -138,7 +138,7 @@ async def check_pages(farm: Farm) -> None:
             farm, "held_elsewhere", queues=["http"], host_ids=None, most=200, now=None
         ),
         "when to ask again": await pages(farm, "next_chance", queues=["http"], now=None),
-        "taking ten jobs": await pages(farm, "take_jobs", job_ids=jobs, now=datetime.now(UTC)),
+        "taking ten jobs": await pages(farm, "read_jobs", job_ids=jobs, now=datetime.now(UTC)),
         "a sweep": await pages(farm, "find_expired", most=1000, now=None),
         "the locks of a bot": await pages(farm, "count_locks", bots=["bot"], cap=1000),
         "what a host has out": await pages(farm, "count_held", host_ids=hosts[:1], now=None),

@@ -28,7 +28,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class CheckedClaims:
-    """Claims in their order with their status, and the active jobs, which are locked for this transaction."""
+    """Claims in their order with their status, and the active jobs."""
 
     now: datetime
     claims: Sequence[Claim]
@@ -41,12 +41,19 @@ class CheckedClaims:
 
 async def take_jobs(session: Session, job_ids: Iterable[UUID], now: datetime | None) -> list[Row]:
     """Locks active jobs in one order everywhere, with everything that decides their next state."""
-    return await session.fetch(QUERIES.take_jobs, job_ids=list(job_ids), now=now)
+    return await session.fetch(QUERIES.read_jobs.locking("j"), job_ids=list(job_ids), now=now)
 
 
-async def check_claims(session: Session, claims: Sequence[Claim], now: datetime | None) -> CheckedClaims:
-    """Past locks are read only for claims whose bot does not hold the job."""
-    found = {row["job_id"]: row for row in await take_jobs(session, [c.job_id for c in claims], now)}
+async def check_claims(
+    session: Session, claims: Sequence[Claim], now: datetime | None, *, lock: bool = True
+) -> CheckedClaims:
+    """Past locks are read only for claims whose bot does not hold the job.
+
+    Without `lock` others may change the jobs meanwhile; whoever writes then compares the versions of the rows.
+    """
+    read = QUERIES.read_jobs.locking("j") if lock else QUERIES.read_jobs
+    job_ids = [claim.job_id for claim in claims]
+    found = {row["job_id"]: row for row in await session.fetch(read, job_ids=job_ids, now=now)}
     rows = [found.get(claim.job_id) for claim in claims]
     at = next((row["at"] for row in found.values()), None)
     if at is None:

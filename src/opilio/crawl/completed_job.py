@@ -56,6 +56,7 @@ def result_row(success: Success, result_id: UUID) -> FinishedRow:
     return FinishedRow(
         job_id=row["job_id"],
         policy_id=row["policy_id"],
+        version=row["version"],
         state=decision.state,
         next_run_at=success.next_run_at,
         error_rate=decision.error_rate,
@@ -102,6 +103,7 @@ def unmodified_row(success: Success) -> FinishedRow:
     return FinishedRow(
         job_id=row["job_id"],
         policy_id=row["policy_id"],
+        version=row["version"],
         state=success.decision.state,
         next_run_at=success.next_run_at,
         error_rate=success.decision.error_rate,

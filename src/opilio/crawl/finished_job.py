@@ -22,6 +22,8 @@ class FinishedRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     job_id: UUID
     policy_id: UUID
+    version: str
+    """Of the job's row when it was read."""
     state: str
     next_run_at: datetime
     error_rate: float
@@ -101,6 +103,7 @@ def failed_row(
     return FinishedRow(
         job_id=row["job_id"],
         policy_id=row["policy_id"],
+        version=row["version"],
         state=decision.state,
         next_run_at=decision.next_run_at,
         failure_count=decision.failure_count,

@@ -1,6 +1,6 @@
 """The rows that the end of a lock writes: gathered first, then written set by set in one transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from opilio.adapters.postgres import Row, Session
+from opilio.adapters.postgres import ChangedMeanwhileError, Row, Session
 from opilio.contracts import events
 from opilio.crawl.alert import CrawledPage
 from opilio.crawl.finished_job import FinishedRow, StoredPage
@@ -26,6 +26,7 @@ class ReturnedJob(msgspec.Struct, frozen=True):
     """A job that goes back to the queue."""
 
     job_id: UUID
+    version: str
     priority: int
     retry_count: int
     run_at: datetime
@@ -98,7 +99,13 @@ class LockEnds:
             state = apply(state, cause)
         self._return(
             ReturnedJob(
-                row["job_id"], decision.priority, decision.retry_count, decision.run_at, error, error_code
+                row["job_id"],
+                row["version"],
+                decision.priority,
+                decision.retry_count,
+                decision.run_at,
+                error,
+                error_code,
             )
         )
         self._free_host(row)
@@ -117,7 +124,8 @@ class LockEnds:
         self.steps += lock_steps(row, cause, now, by, reason, digest, answer)
         reset = cause is Cause.RESET
         priority = row["base_priority"] if reset else row["priority"]
-        self._return(ReturnedJob(row["job_id"], priority, 0 if reset else row["retry_count"], now))
+        retries = 0 if reset else row["retry_count"]
+        self._return(ReturnedJob(row["job_id"], row["version"], priority, retries, now))
         self._free_host(row)
 
     def _return(self, job: ReturnedJob) -> None:
@@ -132,9 +140,13 @@ class LockEnds:
         if self.steps:
             await session.execute(QUERIES.add_steps, **_steps(self.steps))
         if self.finished:
-            await session.execute(QUERIES.finish_jobs, jobs=self.finished, now=now, **_pages(self.pages))
+            ended = await session.value(
+                QUERIES.finish_jobs, jobs=self.finished, now=now, **_pages(self.pages)
+            )
+            _must_be_all(ended, self.finished)
         if self.returned:
-            await session.execute(QUERIES.return_jobs, **_returned(list(self.returned.values())))
+            returned = await session.execute(QUERIES.return_jobs, **_returned(list(self.returned.values())))
+            _must_be_all(returned, self.returned)
         if self.late:
             await session.execute(QUERIES.keep_late, **_late(self.late))
         forgiven = sorted(self.forgiven_hosts - self.cooled.keys())
@@ -154,6 +166,12 @@ class LockEnds:
             # Its waiting jobs move behind its gate now, as far as `skipped` counts; the scheduler moves the rest.
             await session.execute(QUERIES.park_jobs, host_id=host_id, most=_PARK_WHEN_COOLED, now=now)
         await session.execute(QUERIES.close_cooling_gates, host_ids=sorted(self.cooled))
+
+
+def _must_be_all(written: int, meant: Sized) -> None:
+    """Somebody changed a job between reading and writing: nothing of this transaction may stay."""
+    if written != len(meant):
+        raise ChangedMeanwhileError(f"{written} of {len(meant)} jobs were still as they had been read")
 
 
 # ── rows ─────────────────────────────────────────────────────────────────────────────────────────
@@ -255,6 +273,7 @@ def _pages(pages: Sequence[StoredPage]) -> dict[str, list[Any]]:
 def _returned(jobs: Sequence[ReturnedJob]) -> dict[str, list[Any]]:
     return {
         "job_ids": [j.job_id for j in jobs],
+        "versions": [j.version for j in jobs],
         "priorities": [j.priority for j in jobs],
         "retry_counts": [j.retry_count for j in jobs],
         "run_ats": [j.run_at for j in jobs],

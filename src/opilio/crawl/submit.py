@@ -95,8 +95,12 @@ class Submitter:
     async def _submit_once(self, batch: Sequence[Submission]) -> list[Reply]:
         uploads = await self._upload(batch)
 
+        tries = 0
+
         async def work(session: Session) -> list[Reply]:
-            checked = await check_claims(session, [s.claim for s in batch], self._clock.now())
+            nonlocal tries
+            tries += 1  # locks only where somebody else was at one of the jobs
+            checked = await check_claims(session, [s.claim for s in batch], self._clock.now(), lock=tries > 1)
             ends = LockEnds()
             visits = self._visits(batch, checked.rows)
             replies = [
@@ -119,7 +123,9 @@ class Submitter:
             return {}
 
         async def check(session: Session) -> list[int]:
-            checked = await check_claims(session, [batch[i].claim for i in large], self._clock.now())
+            checked = await check_claims(
+                session, [batch[i].claim for i in large], self._clock.now(), lock=False
+            )
             return [i for i, status in zip(large, checked.statuses, strict=True) if status is ACCEPTED]
 
         accepted = await self._db.transact(check, hot=True)

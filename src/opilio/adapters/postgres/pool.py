@@ -32,7 +32,13 @@ PINNED_PLANS = {
 }
 _SETTINGS = {"idle_in_transaction_session_timeout": "30s"}
 _UPKEEP_SECONDS = 600.0
-_RETRYABLE = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError)
+
+
+class ChangedMeanwhileError(Exception):
+    """What a transaction has read is not so any more: it is undone and begins again."""
+
+
+_RETRYABLE = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, ChangedMeanwhileError)
 
 
 class HotConnection(asyncpg.Connection):  # type: ignore[misc]
@@ -162,7 +168,7 @@ class Database:
         one_statement: bool = False,
         tries: int = 4,
     ) -> T:
-        """Runs `work` in a transaction; a deadlock, which only ever costs time, is tried again.
+        """Runs `work` in a transaction; a deadlock or a change by others, which only ever cost time, is tried again.
 
         Work of `one_statement` is a transaction already, without BEGIN and COMMIT.
         """

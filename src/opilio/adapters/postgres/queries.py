@@ -9,7 +9,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -25,6 +25,10 @@ class Statement:
     name: str
     sql: str
     params: tuple[str, ...]
+
+    def locking(self, table: str) -> "Statement":
+        """The same, and the rows of a table are locked, in the order in which they are read."""
+        return replace(self, name=f"{self.name}, locking", sql=f"{self.sql}\nfor update of {table}")
 
     def bind(self, values: dict[str, Any]) -> list[Any]:
         if values.keys() != set(self.params):

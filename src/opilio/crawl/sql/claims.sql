@@ -1,7 +1,7 @@
--- name: take_jobs
--- The jobs of a batch with everything that decides their next state, locked in one order everywhere. What only the rule of
+-- name: read_jobs
+-- The jobs of a batch with everything that decides their next state, and the version of the row. What only the rule of
 -- adaptive policies reads is null for the others, so that nobody sends and decodes it.
-select j.job_id, j.policy_id, j.host_id, j.place, j.priority, j.base_priority, j.retry_count, j.max_retries,
+select j.job_id, j.policy_id, j.xmin::text as version, j.host_id, j.place, j.priority, j.base_priority, j.retry_count, j.max_retries,
        j.locked_by, j.locked_at, j.locked_until, j.lock_ttl_seconds, j.lock_token, j.last_error_code,
        p.url, p.frequency_hours, p.retry_backoff_minutes, p.deleted_at, p.pool,
        j.failure_count, j.error_rate, j.last_price, j.last_currency, j.last_title, j.last_in_stock, j.last_data,
@@ -18,8 +18,7 @@ join policy p on p.policy_id = j.policy_id
 join host h on h.host_id = j.host_id
 left join crawl_pool b on b.pool = p.pool  -- none for a fixed schedule
 where j.job_id = any(:job_ids::uuid[])
-order by j.job_id
-for update of j;
+order by j.job_id;
 
 -- name: take_ended
 -- Jobs of a batch that ended already.

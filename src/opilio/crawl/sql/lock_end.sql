@@ -1,9 +1,9 @@
 -- name: finish_jobs
 -- Ends jobs: the policy is due again, job archived, result and its changes stored, event written: all or nothing. A job with a result is one row, which is
--- also its result and its event; the views result_source and event_source show them.
+-- also its result and its event; the views result_source and event_source show them. Answers how many rows were still as they had been read.
 with input as materialized (
   select * from json_to_recordset(:jobs::json) as i(
-    job_id uuid, policy_id uuid, state text, by text, reason text, error text, error_code text, next_run_at timestamptz,
+    job_id uuid, policy_id uuid, version text, state text, by text, reason text, error text, error_code text, next_run_at timestamptz,
     failure_count int, error_rate real, result_id uuid, price numeric, currency text, title text, in_stock boolean,
     data text, html_hash text, duration float8, last_data text, digest text, answer text, event_type text, subject text, event text,
     changed text, first_values text, new_values text,
@@ -22,7 +22,7 @@ archived as (
     decode(i.digest, 'base64'), i.answer::jsonb, case i.state when 'done' then i.next_run_at end,  -- archived_answer says it again
     i.result_id, told.seq, told.subject, told.changed, i.price, i.currency, i.title, i.in_stock, i.data::jsonb, told.html_hash, i.duration
   from input i cross join clock
-  join crawl_state g on g.policy_id = i.policy_id and g.job_id = i.job_id  -- the job as it ends; take_jobs has locked it
+  join crawl_state g on g.policy_id = i.policy_id and g.job_id = i.job_id  -- the job as it ends
   left join lateral (  -- a transaction has its number before it takes its place in the log
     select case when pg_current_xact_id() is not null then nextval('outbox_seq_seq') end as seq, i.subject, i.changed::jsonb as changed, i.html_hash,
       g.created_at, 'scheduler' as created_by, g.locked_at + make_interval(secs => g.lock_ttl_seconds) as locked_until,
@@ -50,7 +50,8 @@ ended as (
     price_used = coalesce(i.price_used, s.price_used), visits = s.visits + coalesce(i.visits, 0),
     changes_seen = s.changes_seen + coalesce(i.changes_seen, 0),
     surprise = coalesce(i.surprise, s.surprise), gap_days = coalesce(i.gap_days, s.gap_days)
-  from input i cross join clock where s.policy_id = i.policy_id and s.job_id = i.job_id),
+  from input i cross join clock where s.policy_id = i.policy_id and s.job_id = i.job_id and s.xmin::text = i.version
+  returning 1),
 siblings as (  -- looked at by the scheduler
   insert into sibling_change (host_id, folder)
   select distinct g.host_id, opilio_folder(i.subject) from input i join crawl_state g on g.policy_id = i.policy_id and g.job_id = i.job_id
@@ -69,10 +70,10 @@ told as (  -- event_data puts what was split back together
   from input i cross join clock
   left join lateral (select i.job_id, i.policy_id, i.result_id) split on i.event_type = 'crawl.job.completed'
   where i.result_id is null)
-select pg_notify('opilio_outbox', '');  -- one word a batch: the relay need not poll
+select count(*)::int as ended, pg_notify('opilio_outbox', '') from ended;  -- one word a batch: the relay need not poll
 
 -- name: return_jobs
--- Gives locked jobs back to the queue, now or later; open_gates readies them when their time has come.
+-- Gives locked jobs back to the queue, now or later, if their rows are still as they were read; open_gates readies them when their time has come.
 update crawl_state j set
   place = 'later', priority = i.priority, retry_count = i.retry_count,
   host_id = p.host_id, queue = p.job_queue,  -- the policy may have moved while the job was out
@@ -80,9 +81,9 @@ update crawl_state j set
   last_error = coalesce(i.error, j.last_error), last_error_code = coalesce(i.error_code, j.last_error_code),
   locked_by = null, locked_at = null, locked_until = null, lock_ttl_seconds = null, lock_token = null
 from unnest(:job_ids::uuid[], :priorities::int[], :retry_counts::int[], :run_ats::timestamptz[], :errors::text[],
-            :error_codes::text[]) i(job_id, priority, retry_count, run_at, error, error_code)
+            :error_codes::text[], :versions::text[]) i(job_id, priority, retry_count, run_at, error, error_code, version)
 cross join policy p
-where j.job_id = i.job_id and p.policy_id = j.policy_id;
+where j.job_id = i.job_id and p.policy_id = j.policy_id and j.xmin::text = i.version;
 
 -- name: add_steps
 -- Keeps the steps that the job's row is about to forget.

@@ -49,7 +49,7 @@ class LoggedCompletion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     not_modified: bool = False
 
 
-def result_row(success: Success, result_id: UUID) -> FinishedRow:
+def result_row(success: Success, result_id: UUID | None) -> FinishedRow:
     """A job with a result, which is also that result and its event."""
     row, sent, decision, changes = success.row, success.sent, success.decision, success.changes
     values, validators, plan = sent.values, sent.validators, success.plan
@@ -93,44 +93,15 @@ def result_row(success: Success, result_id: UUID) -> FinishedRow:
 
 def unmodified_row(success: Success) -> FinishedRow:
     """A job whose page is as its last result says: no result, and an event of its own."""
-    row, sent, before, changes, plan = (
-        success.row,
-        success.sent,
-        success.before,
-        success.changes,
-        success.plan,
-    )
-    return FinishedRow(
-        job_id=row["job_id"],
-        policy_id=row["policy_id"],
-        version=row["version"],
-        state=success.decision.state,
-        next_run_at=success.next_run_at,
-        error_rate=success.decision.error_rate,
-        subject=row["url"],
-        by=f"bot:{sent.claim.bot_id}",
+    return msgspec.structs.replace(
+        result_row(success, None),
+        duration=None,
+        changed=None,
+        by=f"bot:{success.sent.claim.bot_id}",
         reason="not modified",
-        digest=sent.claim.digest,
-        answer=_kept_answer(row, before),
+        answer=_kept_answer(success.row, success.before),
         event_type=events.JOB_COMPLETED,
         event=json_text(_completion(success)),
-        html_hash=sent.html_hash,
-        etag=sent.validators.etag,
-        last_modified=sent.validators.last_modified,
-        first_values=_first_values(changes),
-        new_values=_new_values(changes),
-        pool=row["pool"],
-        early_at=plan.early_at,
-        interval_days=plan.interval_days,
-        price_used=plan.price_used,
-        gap_days=plan.gap_days,
-        rate_shape=plan.rate_shape,
-        rate_days=plan.rate_days,
-        daily_hours=plan.daily_hours,
-        surprise=plan.surprise,
-        visits=plan.visits,
-        changes_seen=plan.changes_seen,
-        siblings=plan.siblings,
     )
 
 

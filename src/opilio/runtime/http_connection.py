@@ -2,7 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import uvicorn
@@ -134,10 +135,13 @@ class ServerConfig(uvicorn.Config):
 class HttpServer(uvicorn.Server):
     """uvicorn within a process that handles signals itself."""
 
-    def __init__(self, config: ServerConfig, heard_signals: Callable[[], Any]) -> None:
+    def __init__(self, config: ServerConfig) -> None:
         super().__init__(config)
-        self.capture_signals = heard_signals  # type: ignore[method-assign]
         config.edge.open_requests = self.server_state.tasks
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         try:

@@ -3,7 +3,6 @@
 import asyncio
 import resource
 import socket
-from contextlib import nullcontext
 
 from opilio.errors import Unavailable
 from opilio.logs import get_logger
@@ -27,7 +26,7 @@ async def serve_app(
     config = ServerConfig(
         edge, short_way, connections=connections, head_seconds=settings.idle_connection_seconds
     )
-    server = HttpServer(config, nullcontext)
+    server = HttpServer(config)
     serving = asyncio.create_task(server.serve([await _listening(host, port)]))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)

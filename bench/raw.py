@@ -24,13 +24,13 @@ def same(value: str, kind: str, batch: int) -> str:
 def gathered(lock: str) -> str:
     """The locked jobs in three variables instead of in rows: all that the other statements need of them."""
     head, cut, _ = lock.partition("select l.*")
-    returning = head.replace("returning c.ord, j.job_id", "returning c.ord, j.policy_id, j.job_id")
+    returning = head.replace("returning c.ord, j.job_id", "returning c.ord, j.ctid as new_row_at, j.job_id")
     if not cut or returning == head:
         raise RuntimeError("lock_jobs has changed its shape: adapt this bench")
-    return f"{returning} select array_agg(job_id) as ids, array_agg(policy_id) as policies, pg_current_xact_id()::text as version from locked"
+    return f"{returning} select array_agg(job_id) as ids, array_agg(new_row_at) as rows, pg_current_xact_id()::text as version from locked"
 
 
-def finished(ids: str, policies: str) -> str:
+def finished(rows: str) -> str:
     """The JSON of `finish_jobs`, as the product writes it for what bench.load submits."""
     constant = (
         '"state": "done","error_rate": 0,"price": 19.99,"currency": "USD","title": "A lamp","in_stock": true,"duration": 0.8,'
@@ -38,22 +38,21 @@ def finished(ids: str, policies: str) -> str:
         f'"changed": {json.dumps(CHANGED)},"first_values": {json.dumps(SEEN)}}}'
     )
     said = {
-        "job_id": "x.job_id",
-        "policy_id": "x.policy_id",
+        "row_at": "x.row_at",
         "version": ":version",
         "result_id": "opilio_uuid7()",
         "next_run_at": "now() + interval '1 day'",
     }
     pieces = " || ".join(f"""'"{name}": "' || ({value})::text || '",'""" for name, value in said.items())
     row = f"'{{' || {pieces} || '{constant}'"
-    return f"(select '[' || string_agg({row}, ',') || ']' from unnest({ids}, {policies}) x(job_id, policy_id))::json"
+    return f"(select '[' || string_agg({row}, ',') || ']' from unnest({rows}) x(row_at))::json"
 
 
 def script(batch: int) -> str:
     """One cycle: pull a batch, submit it, as crawl.pull and crawl.submit do."""
-    ids, policies = ":ids::uuid[]", ":policies::uuid[]"
+    ids = ":ids::uuid[]"
     lock = filled(
-        QUERIES.lock_jobs, locked="'locked'", bots=same("'bench'", "text", batch), queues="array['http']", free_queues="array['http']",
+        QUERIES.lock_jobs, locked="'locked'", tokens=TOKENS.format(batch), bots=same("'bench'", "text", batch), queues="array['http']", free_queues="array['http']",
         fleet_gated="false", host_ids="'{}'", allowed="'{}'", first_queues="'{}'", first_priorities="'{}'", first_ids="'{}'", now="null",
     )  # fmt: skip
     look = filled(
@@ -67,7 +66,7 @@ def script(batch: int) -> str:
     skipped = filled(QUERIES.held_elsewhere, queues="array['http']", host_ids="null", most="200", now="null")
     take = filled(QUERIES.read_jobs, job_ids=ids, now="null")
     finish = filled(
-        QUERIES.finish_jobs, jobs=finished(ids, policies), page_ids="'{}'", page_bodies="'{}'", page_blobs="'{}'", now="null"
+        QUERIES.finish_jobs, jobs=finished(":rows::tid[]"), page_ids="'{}'", page_bodies="'{}'", page_blobs="'{}'", now="null"
     )  # fmt: skip
     return "\n".join(
         [
@@ -79,6 +78,7 @@ def script(batch: int) -> str:
     )  # fmt: skip
 
 
+TOKENS = "(select string_agg(uuid_send(gen_random_uuid()), '') from generate_series(1, {}))"
 # pgbench takes a colon before a letter or a digit for a variable of its own, also within quotes.
 CHANGED = '["price","currency","title","in_stock"]'
 SEEN = '[["price", 19.99],["currency", "USD"],["title", "A lamp"],["in_stock", true]]'

@@ -15,6 +15,7 @@ import pytest
 from opilio.crawl.politeness import Limits
 from opilio.crawl.priority import Rules
 from opilio.crawl.sql import QUERIES
+from opilio.ids import random_uuids
 from tests.crawl.farm import Farm
 
 FILL = """
@@ -40,6 +41,8 @@ def literal(value: Any) -> str:
         return "null"
     if isinstance(value, bool | int | float):
         return str(value).lower()
+    if isinstance(value, bytes):
+        return f"'\\x{value.hex()}'"
     if isinstance(value, list):
         return f"array[{', '.join(map(literal, value))}]" if value else "'{}'"
     if isinstance(value, datetime):
@@ -50,6 +53,8 @@ def literal(value: Any) -> str:
 async def pages(farm: Farm, name: str, **params: Any) -> int:
     """How many pages a statement touches, under the plan that the hot path's connections use."""
     statement = getattr(QUERIES, name)
+    if "tokens" in statement.params:  # it locks jobs once more
+        params["tokens"] = random_uuids(len(params["bots"]))
     async with farm.database.transaction(hot=True) as session:
         connection = session.connection
         await connection.execute(f"prepare probe as {statement.sql}")

@@ -54,8 +54,7 @@ def result_row(success: Success, result_id: UUID | None) -> FinishedRow:
     row, sent, decision, changes = success.row, success.sent, success.decision, success.changes
     values, validators, plan = sent.values, sent.validators, success.plan
     return FinishedRow(
-        job_id=row["job_id"],
-        policy_id=row["policy_id"],
+        row_at=row["row_at"],
         version=row["version"],
         state=decision.state,
         next_run_at=success.next_run_at,

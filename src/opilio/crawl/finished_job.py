@@ -20,10 +20,10 @@ class FinishedRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     What is JSON itself is text, which the statement casts: PostgreSQL takes three times as long for a value within the JSON.
     """
 
-    job_id: UUID
-    policy_id: UUID
+    row_at: str
+    """Where the job's row lay when it was read: found again without an index."""
     version: str
-    """Of the job's row when it was read."""
+    """Of that row."""
     state: str
     next_run_at: datetime
     error_rate: float
@@ -101,8 +101,7 @@ def failed_row(
     """A job that ends without a result: failed, or expired."""
     assert decision.next_run_at is not None
     return FinishedRow(
-        job_id=row["job_id"],
-        policy_id=row["policy_id"],
+        row_at=row["row_at"],
         version=row["version"],
         state=decision.state,
         next_run_at=decision.next_run_at,

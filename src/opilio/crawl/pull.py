@@ -16,6 +16,7 @@ from opilio.crawl.dead_rows import DeadRows, FirstJob
 from opilio.crawl.job import Cause, State, apply
 from opilio.crawl.politeness import HostState, Limits, allowance, next_visit, polite_at, reopens_at
 from opilio.crawl.sql import QUERIES
+from opilio.ids import random_uuids
 
 _ROUNDS = 5  # a round that met closed gates, or jobs of newly limited hosts, is followed by another
 _PARK_MORE = 2000  # so many jobs of a newly limited host leave the common queue at once
@@ -313,6 +314,7 @@ async def _lock_jobs(session: Session, request: LockRequest, allowed: Mapping[in
     return await session.fetch(
         QUERIES.lock_jobs,
         locked=apply(State.PENDING, Cause.PULL),
+        tokens=random_uuids(len(request.slots)),
         bots=request.slots,
         queues=request.queues,
         free_queues=request.free_queues,

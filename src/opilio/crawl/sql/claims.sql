@@ -1,7 +1,7 @@
 -- name: read_jobs
 -- The jobs of a batch with everything that decides their next state, and the version of the row. What only the rule of
 -- adaptive policies reads is null for the others, so that nobody sends and decodes it.
-select j.job_id, j.policy_id, j.xmin::text as version, j.host_id, j.place, j.priority, j.base_priority, j.retry_count, j.max_retries,
+select j.job_id, j.policy_id, j.ctid::text as row_at, j.xmin::text as version, j.host_id, j.place, j.priority, j.base_priority, j.retry_count, j.max_retries,
        j.locked_by, j.locked_at, j.locked_until, j.lock_ttl_seconds, j.lock_token, j.last_error_code,
        p.url, p.frequency_hours, p.retry_backoff_minutes, p.deleted_at, p.pool,
        j.failure_count, j.error_rate, j.last_price, j.last_currency, j.last_title, j.last_in_stock, j.last_data,
@@ -11,7 +11,7 @@ select j.job_id, j.policy_id, j.xmin::text as version, j.host_id, j.place, j.pri
        greatest(b.price, h.crawl_price) as price, coalesce(h.prior_shape, b.prior_shape) as prior_shape,
        coalesce(h.prior_days, b.prior_days) as prior_days, coalesce(h.prior_hours, b.prior_hours) as prior_hours,
        b.longest_days, h.siblings,
-       h.name as host, exists (select 1 from gate g where g.host_id = j.host_id) as behind_gate, h.cooling_until, h.strikes,
+       h.name as host, (select exists (select 1 from gate)) and exists (select 1 from gate g where g.host_id = j.host_id) as behind_gate, h.cooling_until, h.strikes,
        (select exists (select 1 from value_alert where enabled)) as any_alerts, coalesce(:now::timestamptz, now()) as at
 from crawl_state j
 join policy p on p.policy_id = j.policy_id

@@ -3,7 +3,7 @@
 -- also its result and its event; the views result_source and event_source show them. Answers how many rows were still as they had been read.
 with input as materialized (
   select * from json_to_recordset(:jobs::json) as i(
-    job_id uuid, policy_id uuid, version text, state text, by text, reason text, error text, error_code text, next_run_at timestamptz,
+    row_at tid, version xid, state text, by text, reason text, error text, error_code text, next_run_at timestamptz,
     failure_count int, error_rate real, result_id uuid, price numeric, currency text, title text, in_stock boolean,
     data text, html_hash text, duration float8, last_data text, digest text, answer text, event_type text, subject text, event text,
     changed text, first_values text, new_values text,
@@ -22,7 +22,7 @@ archived as (
     decode(i.digest, 'base64'), i.answer::jsonb, case i.state when 'done' then i.next_run_at end,  -- archived_answer says it again
     i.result_id, told.seq, told.subject, told.changed, i.price, i.currency, i.title, i.in_stock, i.data::jsonb, told.html_hash, i.duration
   from input i cross join clock
-  join crawl_state g on g.policy_id = i.policy_id and g.job_id = i.job_id  -- the job as it ends
+  join crawl_state g on g.ctid = i.row_at and g.xmin = i.version  -- the job as it ends
   left join lateral (  -- a transaction has its number before it takes its place in the log
     select case when pg_current_xact_id() is not null then nextval('outbox_seq_seq') end as seq, i.subject, i.changed::jsonb as changed, i.html_hash,
       g.created_at, 'scheduler' as created_by, g.locked_at + make_interval(secs => g.lock_ttl_seconds) as locked_until,
@@ -50,25 +50,26 @@ ended as (
     price_used = coalesce(i.price_used, s.price_used), visits = s.visits + coalesce(i.visits, 0),
     changes_seen = s.changes_seen + coalesce(i.changes_seen, 0),
     surprise = coalesce(i.surprise, s.surprise), gap_days = coalesce(i.gap_days, s.gap_days)
-  from input i cross join clock where s.policy_id = i.policy_id and s.job_id = i.job_id and s.xmin::text = i.version
+  from input i cross join clock where s.ctid = i.row_at and s.xmin = i.version
   returning 1),
 siblings as (  -- looked at by the scheduler
   insert into sibling_change (host_id, folder)
-  select distinct g.host_id, opilio_folder(i.subject) from input i join crawl_state g on g.policy_id = i.policy_id and g.job_id = i.job_id
+  select distinct g.host_id, opilio_folder(i.subject) from input i join crawl_state g on g.ctid = i.row_at
   where i.siblings),
 first_seen as (  -- the value history: what a crawl saw for the first time, one row a crawl; the view value_change shows a row each
   insert into first_values (policy_id, job_id, seen, at)
-  select i.policy_id, i.job_id, i.first_values::jsonb, clock.at from input i cross join clock where i.first_values is not null),
+  select g.policy_id, g.job_id, i.first_values::jsonb, clock.at
+  from input i cross join clock join crawl_state g on g.ctid = i.row_at where i.first_values is not null),
 replaced as (  -- and values that replaced another
   insert into changed_value (policy_id, job_id, field, old, new, at)
-  select i.policy_id, i.job_id, c.value ->> 0, c.value -> 1, c.value -> 2, clock.at
-  from input i cross join clock cross join lateral jsonb_array_elements(i.new_values::jsonb) c
+  select g.policy_id, g.job_id, c.value ->> 0, c.value -> 1, c.value -> 2, clock.at
+  from input i cross join clock join crawl_state g on g.ctid = i.row_at cross join lateral jsonb_array_elements(i.new_values::jsonb) c
   where i.new_values is not null),
 told as (  -- event_data puts what was split back together
   insert into event (type, subject, data, occurred_at, logged_at, job_id, policy_id, result_id)
   select i.event_type, i.subject, i.event::jsonb, clock.at, clock.at, split.job_id, split.policy_id, split.result_id
-  from input i cross join clock
-  left join lateral (select i.job_id, i.policy_id, i.result_id) split on i.event_type = 'crawl.job.completed'
+  from input i cross join clock join crawl_state g on g.ctid = i.row_at
+  left join lateral (select g.job_id, g.policy_id, i.result_id) split on i.event_type = 'crawl.job.completed'
   where i.result_id is null)
 select count(*)::int as ended, pg_notify('opilio_outbox', '') from ended;  -- one word a batch: the relay need not poll
 

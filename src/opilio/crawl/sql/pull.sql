@@ -87,22 +87,22 @@ from unnest(:host_ids::int[]) h(host_id);
 -- The time of the look, not of the transaction: a job may have been created since that began.
 with clock as (select coalesce(:now::timestamptz, clock_timestamp()) as at),
 free as materialized (
-  select j.job_id, j.host_id, j.queue, j.priority, h.gated or :fleet_gated::boolean as gated
+  select j.row_at, j.job_id, j.host_id, j.queue, j.priority, h.gated or :fleet_gated::boolean as gated
   from unnest(:free_queues::text[]) q(queue)
   cross join lateral (
-    select a.job_id, a.host_id, a.queue, a.priority from crawl_state a
+    select a.ctid as row_at, a.job_id, a.host_id, a.queue, a.priority from crawl_state a
     where a.place = 'free' and a.queue = q.queue
     order by a.priority desc, a.job_id
     limit cardinality(:bots::text[])
     for update skip locked) j
   join host h on h.host_id = j.host_id
   union all  -- or from the first job of each priority on, see dead_rows.py; one of the two lists is empty
-  select j.job_id, j.host_id, j.queue, j.priority, h.gated or :fleet_gated::boolean
+  select j.row_at, j.job_id, j.host_id, j.queue, j.priority, h.gated or :fleet_gated::boolean
   from unnest(case when cardinality(:first_ids::uuid[]) > 0 then :queues::text[] end) q(queue)
   cross join lateral (
     select j.* from unnest(:first_queues::text[], :first_priorities::int[], :first_ids::uuid[]) f(queue, priority, job_id)
     cross join lateral (
-      select a.job_id, a.host_id, a.queue, a.priority from crawl_state a
+      select a.ctid as row_at, a.job_id, a.host_id, a.queue, a.priority from crawl_state a
       where a.place = 'free' and a.queue = f.queue and a.priority = f.priority and a.job_id >= f.job_id
       order by a.job_id
       limit cardinality(:bots::text[])
@@ -111,23 +111,23 @@ free as materialized (
     limit cardinality(:bots::text[])) j
   join host h on h.host_id = j.host_id),
 gated as materialized (
-  select ranked.job_id, ranked.host_id, ranked.priority from (
-    select j.job_id, a.host_id, j.priority, a.most,
+  select ranked.row_at, ranked.job_id, ranked.priority from (
+    select j.row_at, j.job_id, j.priority, a.most,
            row_number() over (partition by a.host_id order by j.priority desc, j.job_id) as rank
     from unnest(:host_ids::int[], :allowed::int[]) a(host_id, most)
     cross join unnest(:queues::text[]) q(queue)
     cross join lateral (
-      select w.job_id, w.priority from crawl_state w
+      select w.ctid as row_at, w.job_id, w.priority from crawl_state w
       where w.host_id = a.host_id and w.queue::"char" = q.queue::"char" and w.queue = q.queue and w.place in ('free', 'gated')
       order by w.priority desc, w.created_at
       limit a.most
       for update skip locked) j) ranked
   where ranked.rank <= ranked.most),
 chosen as materialized (
-  select c.job_id, row_number() over (order by c.priority desc, c.job_id) as ord from (
-    select f.job_id, f.priority from free f where not f.gated
+  select c.row_at, c.job_id, row_number() over (order by c.priority desc, c.job_id) as ord from (
+    select f.row_at, f.job_id, f.priority from free f where not f.gated
     union  -- a free job of a host that also has a gate is found twice
-    select g.job_id, g.priority from gated g) c
+    select g.row_at, g.job_id, g.priority from gated g) c
   order by c.priority desc, c.job_id
   limit cardinality(:bots::text[])),
 parked as (  -- the host got limits after these jobs were made: from now on they wait behind its gate
@@ -144,9 +144,10 @@ locked as (
   update crawl_state j set
     place = :locked::text, locked_by = (:bots::text[])[c.ord::int], locked_at = clock.at,
     locked_until = clock.at + make_interval(secs => p.timeout_minutes * 60),
-    lock_ttl_seconds = p.timeout_minutes * 60, lock_token = gen_random_uuid()
+    lock_ttl_seconds = p.timeout_minutes * 60,
+    lock_token = encode(substr(:tokens::bytea, c.ord::int * 16 - 15, 16), 'hex')::uuid
   from chosen c cross join clock cross join policy p
-  where j.job_id = c.job_id and p.policy_id = j.policy_id
+  where j.ctid = c.row_at and p.policy_id = j.policy_id  -- where the row is: it is locked since it was found
   returning c.ord, j.job_id, j.host_id, j.priority, j.queue, j.max_retries, j.retry_count, j.lock_ttl_seconds,
             j.locked_until, j.lock_token, p.url, p.crawl_config::text as crawl_config, p.rule_set::text as rule_set,
             j.etag, j.last_modified)

@@ -4,6 +4,9 @@ import asyncio
 from datetime import timedelta
 from uuid import UUID
 
+import pytest
+
+from opilio.crawl import skipped
 from opilio.crawl.pull import Pull
 from tests.crawl.farm import Farm, FarmMaker
 
@@ -63,6 +66,24 @@ async def test_skipped_counts_up_to_a_hundred(farm: Farm) -> None:
     assert len(await farm.pull("bot-1", 100)) == 100
     assert len(await farm.pull("bot-1", 20)) == 20
     assert (await farm.ask("bot-2")).skipped == 100
+
+
+async def test_that_very_many_are_skipped_is_believed_for_a_moment(
+    farm: Farm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await farm.policies(330)
+    await farm.due()
+    held = [(bot, job) for bot in ("bot-1", "bot-2", "bot-3") for job in await farm.pull(bot, 100)]
+    monkeypatch.setattr(skipped, "_CROWDED_SECONDS", 3600)
+    assert (await farm.ask("bot-4", 1)).skipped == 100
+    for bot, job in held:
+        await farm.release(job, bot)
+    assert (await farm.ask("bot-5", 1)).skipped == 100, "as it was counted for the other"
+    monkeypatch.setattr(skipped, "_CROWDED_SECONDS", 0)
+    assert (await farm.ask("bot-5", 1)).skipped == 1
+    monkeypatch.setattr(skipped, "_CROWDED_SECONDS", 3600)
+    await farm.pull("bot-1", 1)
+    assert (await farm.ask("bot-5", 1)).skipped == 2, "a number below the bound is counted anew"
 
 
 async def test_own_locks_do_not_hide_those_of_others(farm: Farm) -> None:

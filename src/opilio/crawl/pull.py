@@ -15,6 +15,7 @@ from opilio.contracts.bot_api import PullAnswer, PulledJob, Validators
 from opilio.crawl.dead_rows import DeadRows, FirstJob
 from opilio.crawl.job import Cause, State, apply
 from opilio.crawl.politeness import HostState, Limits, allowance, next_visit, polite_at, reopens_at
+from opilio.crawl.skipped import SkippedJobs
 from opilio.crawl.sql import QUERIES
 from opilio.ids import random_uuids
 
@@ -22,8 +23,6 @@ _ROUNDS = 5  # a round that met closed gates, or jobs of newly limited hosts, is
 _PARK_MORE = 2000  # so many jobs of a newly limited host leave the common queue at once
 SHORTEST_WAIT, _LONGEST_WAIT = 1.0, 60.0
 BOT_CAP = 1_000
-_MOST_SKIPPED = 100
-_SAMPLE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +51,7 @@ class Puller:
         self._near_cap = asyncio.Semaphore(2)  # each holds a connection while it locks jobs on another
         self._clock = clock or Clock()
         self._dead_rows = DeadRows(database)
+        self._skipped = SkippedJobs(database, self._dead_rows)
 
     async def pull(self, pull: Pull) -> PullAnswer:
         return (await self.pull_many([pull]))[0]
@@ -60,7 +60,8 @@ class Puller:
         """Pulls of the same queues and domain in one statement; the first in the list gets the better jobs."""
         queues, domain = pulls[0].queues, pulls[0].domain
         rows = await self._lock_within_cap(pulls, queues, domain)
-        skipped = await self._skipped([pull.bot_id for pull in pulls], queues, domain)
+        bots = [pull.bot_id for pull in pulls]
+        skipped = await self._skipped.count(bots, queues, domain, self._clock.now())
         retry_after = None if any(rows) else await self._retry_after(queues)
         return _share_out(pulls, rows, skipped, retry_after)
 
@@ -233,33 +234,6 @@ class Puller:
             at=count["at"],
             gates=list(zip(count["gate_queues"], count["gate_versions"], strict=True)),
         )
-
-    async def _skipped(
-        self, bots: Iterable[str], queues: Sequence[str], domain: str | None
-    ) -> dict[str, int]:
-        """For each bot, matching jobs that other bots have locked or politeness holds back now, up to a bound."""
-        host_ids = None
-        if domain is not None:
-            host_ids = [row["host_id"] for row in await self._db.fetch(QUERIES.domain_hosts, domain=domain)]
-        where = {"queues": list(queues), "host_ids": host_ids}
-        known = None if domain else await self._dead_rows.held_elsewhere(queues, self._clock.now())
-        rows = known
-        if rows is None:
-            rows = await self._db.fetch(
-                QUERIES.held_elsewhere, hot=True, most=_SAMPLE, now=self._clock.now(), **where
-            )
-        jobs = {row["bot_id"]: row["jobs"] for row in rows}
-        polite = jobs.pop(None, 0)
-        held = sum(jobs.values())
-        skipped = {bot: polite + held - jobs.get(bot, 0) for bot in bots}
-        if held >= _SAMPLE and known is None:  # its own locks may have filled the sample
-            for bot in [bot for bot, count in skipped.items() if count < _MOST_SKIPPED]:
-                skipped[bot] = polite + await self._held_by_others(bot, where)
-        return {bot: min(_MOST_SKIPPED, count) for bot, count in skipped.items()}
-
-    async def _held_by_others(self, bot_id: str, where: Mapping[str, Any]) -> int:
-        rows = await self._db.fetch(QUERIES.held_by_others, hot=True, bot_id=bot_id, **where)
-        return int(rows[0][0])
 
     async def _retry_after(self, queues: Sequence[str]) -> float:
         seconds = await self._db.value(QUERIES.next_chance, queues=list(queues), now=self._clock.now())

@@ -13,6 +13,7 @@ from opilio.contracts.price import read_price
 from opilio.errors import Invalid
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_encode = msgspec.json.Encoder().encode
 _compared = attrgetter(*(name for name in Outcome.__struct_fields__ if name != "lock_token"))
 
 
@@ -63,11 +64,11 @@ def _price(raw: msgspec.Raw) -> Decimal | None:
 
 
 def _text(field: str, value: str) -> None:
-    if _CONTROL.search(value):
+    if not value.isprintable() and _CONTROL.search(value):  # printable text, as most is, has none of them
         raise Invalid(field, "contains a control character")
 
 
 def digest(outcome: Outcome) -> bytes:
     """A fingerprint of the content, the same for any lock token, alone or in a batch."""
-    content = msgspec.json.encode(_compared(outcome))
+    content = _encode(_compared(outcome))
     return hashlib.blake2b(content, digest_size=16).digest()

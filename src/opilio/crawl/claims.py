@@ -53,8 +53,9 @@ async def check_claims(
     """
     read = QUERIES.read_jobs.locking("j") if lock else QUERIES.read_jobs
     job_ids = [claim.job_id for claim in claims]
-    found = {row["job_id"]: row for row in await session.fetch(read, job_ids=job_ids, now=now)}
-    rows = [found.get(claim.job_id) for claim in claims]
+    # By number: an id is compared in Python code otherwise.
+    found = {row["job_id"].int: row for row in await session.fetch(read, job_ids=job_ids, now=now)}
+    rows = [found.get(claim.job_id.int) for claim in claims]
     at = next((row["at"] for row in found.values()), None)
     if at is None:
         at = await session.value(QUERIES.clock, now=now)

@@ -9,11 +9,13 @@ import msgspec
 
 from opilio.adapters.postgres import Row
 from opilio.contracts import events
-from opilio.crawl.adaptive.reschedule import Rescheduled
+from opilio.crawl.adaptive.reschedule import FIXED, Rescheduled
 from opilio.crawl.finished_job import FinishedRow, json_text
 from opilio.crawl.history import Change, Values, remembered
-from opilio.crawl.retry import Decision
+from opilio.crawl.job import Cause, State, apply
 from opilio.crawl.submission import Submission
+
+DONE = apply(State.LOCKED, Cause.SUCCEED)
 
 
 class Success(msgspec.Struct, frozen=True):
@@ -21,15 +23,12 @@ class Success(msgspec.Struct, frozen=True):
 
     row: Row
     sent: Submission
-    decision: Decision
+    next_run_at: datetime
+    error_rate: float
+    """Of the policy from now on."""
     before: Values
     changes: list[Change]
-    plan: Rescheduled
-
-    @property
-    def next_run_at(self) -> datetime:
-        assert self.decision.next_run_at is not None
-        return self.decision.next_run_at
+    plan: Rescheduled = FIXED
 
 
 class LoggedCompletion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -51,67 +50,73 @@ class LoggedCompletion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 def result_row(success: Success, result_id: UUID | None) -> FinishedRow:
     """A job with a result, which is also that result and its event."""
-    row, sent, decision, changes = success.row, success.sent, success.decision, success.changes
-    values, validators, plan = sent.values, sent.validators, success.plan
-    return FinishedRow(
+    row, sent = success.row, success.sent
+    finished = FinishedRow(
         row_at=row["row_at"],
         version=row["version"],
-        state=decision.state,
+        state=DONE,
         next_run_at=success.next_run_at,
-        error_rate=decision.error_rate,
+        error_rate=success.error_rate,
         subject=row["url"],
-        digest=sent.claim.digest,
-        result_id=result_id,
-        price=values.price,
-        currency=values.currency,
-        title=values.title,
-        in_stock=values.in_stock,
-        data=json_text(sent.data) if sent.data is not None else None,
-        html_hash=sent.html_hash,
-        duration=sent.crawl_duration,
-        last_data=json_text(remembered(success.before, values)) if sent.data else None,
-        etag=validators.etag,
-        last_modified=validators.last_modified,
-        changed=json_text([change.field for change in changes]) if changes else None,
-        first_values=_first_values(changes) if changes else None,
-        new_values=_new_values(changes) if changes else None,
-        pool=row["pool"],
-        early_at=plan.early_at,
-        interval_days=plan.interval_days,
-        price_used=plan.price_used,
-        gap_days=plan.gap_days,
-        rate_shape=plan.rate_shape,
-        rate_days=plan.rate_days,
-        daily_hours=plan.daily_hours,
-        surprise=plan.surprise,
-        visits=plan.visits,
-        changes_seen=plan.changes_seen,
-        siblings=plan.siblings,
     )
+    # One by one: given to the constructor, each field would be compared with the names of all that are left out.
+    finished.digest = sent.claim.digest
+    finished.result_id = result_id
+    _set_found(finished, sent, success.before)
+    if success.changes:
+        _set_changes(finished, success.changes)
+    if success.plan is not FIXED:
+        _set_plan(finished, row["pool"], success.plan)
+    return finished
+
+
+def _set_found(finished: FinishedRow, sent: Submission, before: Values) -> None:
+    values = sent.values
+    finished.price = values.price
+    finished.currency = values.currency
+    finished.title = values.title
+    finished.in_stock = values.in_stock
+    finished.html_hash = sent.html_hash
+    finished.duration = sent.crawl_duration
+    finished.etag = sent.validators.etag
+    finished.last_modified = sent.validators.last_modified
+    if sent.data is not None:
+        finished.data = json_text(sent.data)
+        finished.last_data = json_text(remembered(before, values))
+
+
+def _set_changes(finished: FinishedRow, changes: list[Change]) -> None:
+    finished.changed = json_text([change.field for change in changes])
+    finished.first_values = json_text([(c.field, c.new) for c in changes if c.old is None] or None)
+    finished.new_values = json_text([(c.field, c.old, c.new) for c in changes if c.old is not None] or None)
+
+
+def _set_plan(finished: FinishedRow, pool: str, plan: Rescheduled) -> None:
+    finished.pool = pool
+    finished.early_at = plan.early_at
+    finished.interval_days = plan.interval_days
+    finished.price_used = plan.price_used
+    finished.gap_days = plan.gap_days
+    finished.rate_shape = plan.rate_shape
+    finished.rate_days = plan.rate_days
+    finished.daily_hours = plan.daily_hours
+    finished.surprise = plan.surprise
+    finished.visits = plan.visits
+    finished.changes_seen = plan.changes_seen
+    finished.siblings = plan.siblings
 
 
 def unmodified_row(success: Success) -> FinishedRow:
     """A job whose page is as its last result says: no result, and an event of its own."""
-    return msgspec.structs.replace(
-        result_row(success, None),
-        duration=None,
-        changed=None,
-        by=f"bot:{success.sent.claim.bot_id}",
-        reason="not modified",
-        answer=_kept_answer(success.row, success.before),
-        event_type=events.JOB_COMPLETED,
-        event=json_text(_completion(success)),
-    )
-
-
-def _first_values(changes: list[Change]) -> str | None:
-    return json_text([(change.field, change.new) for change in changes if change.old is None] or None)
-
-
-def _new_values(changes: list[Change]) -> str | None:
-    return json_text(
-        [(change.field, change.old, change.new) for change in changes if change.old is not None] or None
-    )
+    finished = result_row(success, None)
+    finished.duration = None
+    finished.changed = None
+    finished.by = f"bot:{success.sent.claim.bot_id}"
+    finished.reason = "not modified"
+    finished.answer = _kept_answer(success.row, success.before)
+    finished.event_type = events.JOB_COMPLETED
+    finished.event = json_text(_completion(success))
+    return finished
 
 
 def _kept_answer(row: Row, values: Values) -> str | None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Awaitable, Sequence
 from typing import Any, TypeVar
 
@@ -209,10 +209,10 @@ class Dispatcher:
     # ── counting ─────────────────────────────────────────────────────────────────────────────────
 
     def _count(self, submissions: Sequence[Submission], replies: Sequence[Reply]) -> None:
-        states = Counter(reply.state for reply in replies)
-        metrics.JOBS_DONE.inc(states[State.DONE])
-        metrics.JOBS_FAILED.inc(states[State.FAILED])
-        metrics.JOBS_RETRIED.inc(states[State.PENDING])
+        states = [reply.state for reply in replies]
+        metrics.JOBS_DONE.inc(states.count(State.DONE))
+        metrics.JOBS_FAILED.inc(states.count(State.FAILED))
+        metrics.JOBS_RETRIED.inc(states.count(State.PENDING))
         done: defaultdict[str, list[float | None]] = defaultdict(list)  # durations by bot
         for submission, reply in zip(submissions, replies, strict=True):
             if reply.state is State.DONE:

@@ -14,7 +14,7 @@ from opilio.crawl.retry import Decision
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
-class FinishedRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FinishedRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A row of `finish_jobs`: what is not said is null, or what it usually is. Bytes are written in base64.
 
     What is JSON itself is text, which the statement casts: PostgreSQL takes three times as long for a value within the JSON.

@@ -41,16 +41,23 @@ def tracked(data: Mapping[str, Any] | None) -> dict[str, Scalar]:
 
 def changes(old: Values, new: Values) -> list[Change]:
     """Every field that has a new value; a field that this crawl did not report keeps its old one."""
-    pairs: list[tuple[str, Scalar, Scalar]] = [
-        ("price", old.price, new.price),
-        ("currency", old.currency, new.currency),
-        ("title", old.title, new.title),
-        ("in_stock", old.in_stock, new.in_stock),
-    ]
+    found: list[Change] = []
+    if new.price is not None and new.price != old.price:
+        found.append(Change("price", old.price, new.price))
+    if new.currency is not None and new.currency != old.currency:
+        found.append(Change("currency", old.currency, new.currency))
+    if new.title is not None and new.title != old.title:
+        found.append(Change("title", old.title, new.title))
+    if new.in_stock is not None and new.in_stock != old.in_stock:
+        found.append(Change("in_stock", old.in_stock, new.in_stock))
     if new.data:
-        before, after = tracked(old.data), tracked(new.data)
-        pairs += [(f"data.{key}", before.get(key), value) for key, value in after.items()]
-    return [Change(name, was, now) for name, was, now in pairs if now is not None and not _same(was, now)]
+        before = tracked(old.data)
+        found += [
+            Change(f"data.{key}", before.get(key), value)
+            for key, value in tracked(new.data).items()
+            if value is not None and not _same(before.get(key), value)
+        ]
+    return found
 
 
 def remembered(old: Values, new: Values) -> dict[str, Scalar] | None:

@@ -10,7 +10,6 @@ from opilio.crawl.job import Cause, State, apply, retry_priority
 
 # How much the newest crawl weighs in a policy's error rate.
 _NEWEST = 0.2
-_SUCCEEDED = (Cause.SUCCEED,)
 
 
 class RetryFacts(msgspec.Struct, frozen=True):
@@ -51,19 +50,14 @@ class Jitter(msgspec.Struct, frozen=True):
     draw: float
 
 
-def next_run(frequency: timedelta, now: datetime, jitter: Jitter) -> datetime:
+def next_run(hours: float, now: datetime, jitter: Jitter) -> datetime:
     """When a page with a fixed schedule is crawled again after a success."""
-    return now + jittered(frequency, jitter.share, jitter.draw)
+    return now + timedelta(0, hours * 3600 * (1 + jitter.share * jitter.draw))
 
 
-def succeed(error_rate: float, next_run_at: datetime) -> Decision:
-    return Decision(
-        causes=_SUCCEEDED,
-        state=apply(State.LOCKED, *_SUCCEEDED),
-        failure_count=0,
-        error_rate=error_rate * (1 - _NEWEST),
-        next_run_at=next_run_at,
-    )
+def succeed(error_rate: float) -> float:
+    """The error rate of a policy after a success."""
+    return error_rate * (1 - _NEWEST)
 
 
 def fail(job: RetryFacts, now: datetime, jitter: Jitter, error_code: str | None, wait: timedelta) -> Decision:

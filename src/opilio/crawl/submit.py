@@ -15,14 +15,14 @@ from opilio.clock import Clock
 from opilio.contracts.bot_api import DoneAnswer, FailedAnswer, RetryAnswer
 from opilio.contracts.codes import ErrorCode, worth_retrying
 from opilio.crawl import retry
-from opilio.crawl.adaptive.reschedule import FIXED, Rescheduled, change_time, has_changed, reschedule
+from opilio.crawl.adaptive.reschedule import Rescheduled, change_time, has_changed, reschedule
 from opilio.crawl.alert import CrawledPage
 from opilio.crawl.alerts import check_alerts
 from opilio.crawl.claims import Reply, check_claims
-from opilio.crawl.completed_job import Success, result_row, unmodified_row
+from opilio.crawl.completed_job import DONE, Success, result_row, unmodified_row
 from opilio.crawl.finished_job import StoredPage, failed_row
 from opilio.crawl.history import Change, Values, changes
-from opilio.crawl.lock_end import LateResult, LockEnds, failed_event, frequency_of, retry_facts
+from opilio.crawl.lock_end import LateResult, LockEnds, failed_event, retry_facts
 from opilio.crawl.politeness import cool_down
 from opilio.crawl.retry import Jitter
 from opilio.crawl.submission import Submission
@@ -178,14 +178,22 @@ class Submitter:
 
     def _fixed(self, row: Row, sent: Submission) -> Success:
         before = _last_values(row)
-        next_run_at = retry.next_run(frequency_of(row), row["at"], self._draw())
-        decision = retry.succeed(row["error_rate"], next_run_at)
-        return Success(row, sent, decision, before, changes(before, sent.values), FIXED)
+        next_run_at = retry.next_run(row["frequency_hours"], row["at"], self._draw())
+        return Success(
+            row, sent, next_run_at, retry.succeed(row["error_rate"]), before, changes(before, sent.values)
+        )
 
     def _planned(self, row: Row, sent: Submission, seen: "Seen") -> Success:
         assert seen.rescheduled.next_run_at is not None
-        decision = retry.succeed(row["error_rate"], seen.rescheduled.next_run_at)
-        return Success(row, sent, decision, seen.before, seen.changes, seen.rescheduled)
+        return Success(
+            row,
+            sent,
+            seen.rescheduled.next_run_at,
+            retry.succeed(row["error_rate"]),
+            seen.before,
+            seen.changes,
+            seen.rescheduled,
+        )
 
     def _adapt(self, row: Row, sent: Submission) -> "Seen":
         """The next visit of an adaptive policy."""
@@ -309,7 +317,7 @@ def _done(success: Success, result_id: UUID | None, values: Values) -> Reply:
         currency=values.currency,
         policy_next_run=success.next_run_at,
     )
-    return Reply(data=answer, state=success.decision.state)
+    return Reply(data=answer, state=DONE)
 
 
 def _refuse(ends: LockEnds, sent: Submission, status: ClaimStatus, now: datetime) -> Reply:

@@ -78,20 +78,28 @@ insert into crawl_state (policy_id, enabled, next_run_at, job_id, host_id, queue
 select p.policy_id, true, now() - interval '1 hour', opilio_uuid7(), p.host_id, p.job_queue, 'free', p.priority, p.priority, 0, p.max_retries,
   now(), now(), 'scheduler' from policy p"""
 
+INDEXES = (
+    "select indexname, indexdef from pg_indexes where tablename = any($1) and indexname not like '%_pkey'"
+)
+STATISTICS_OF_INDEXES = """
+select format('alter index %s alter column %s set statistics %s', a.attrelid::regclass, a.attnum, a.attstattarget) as change
+from pg_index i join pg_attribute a on a.attrelid = i.indexrelid and a.attstattarget >= 0
+where i.indrelid::regclass::text = any($1)"""
+
 
 @asynccontextmanager
 async def without_indexes(connection: Any, *tables: str) -> AsyncIterator[None]:
     """Filling is faster before the indexes are there; keys stay."""
-    found = await connection.fetch(
-        "select indexname, indexdef from pg_indexes where tablename = any($1) and indexname not like '%_pkey'",
-        list(tables),
-    )
+    found = await connection.fetch(INDEXES, list(tables))
+    targets = await connection.fetch(STATISTICS_OF_INDEXES, list(tables))
     for index in found:
         await connection.execute(f"drop index {index['indexname']}")
     yield
     await connection.execute("set maintenance_work_mem = '512MB'")
     for index in found:
         await connection.execute(index["indexdef"])
+    for target in targets:
+        await connection.execute(target["change"])
 
 
 async def fill(

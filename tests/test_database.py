@@ -41,3 +41,17 @@ async def test_hot_connections_read_and_write_timestamps_as_others_do(
         assert found[0][0] is found[1][0], "made once"
         same = "select $1::timestamptz = $2::text::timestamptz and $3::timestamptz[] = array[$1, null]"
         assert await hot.connection.fetchval(same, expected, moment, [expected, None])
+
+
+@pytest.mark.parametrize(
+    "number", ["19.90", "0", "-0.000001", "123456789012345678.123456", "10000", "Infinity"]
+)
+async def test_hot_connections_read_and_write_numbers_as_others_do(database: Database, number: str) -> None:
+    async with database.session() as usual, database.session(hot=True) as hot:
+        expected = await usual.connection.fetchval("select $1::text::numeric", number)
+        found = await hot.connection.fetch("select $1::text::numeric from generate_series(1, 2)", number)
+        assert [row[0] for row in found] == [expected, expected]
+        assert str(found[0][0]) == number, "with the digits that are stored"
+        assert found[0][0] is found[1][0], "made once"
+        same = "select $1::numeric = $2::text::numeric and $3::numeric[] = array[$1, null]"
+        assert await hot.connection.fetchval(same, expected, number, [expected, None])

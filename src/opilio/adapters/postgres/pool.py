@@ -11,8 +11,8 @@ import msgspec
 
 from opilio.adapters.postgres.database_url import parse_database_url
 from opilio.adapters.postgres.listener import Heard, Listener, Subscription
-from opilio.adapters.postgres.moments import share_moments
 from opilio.adapters.postgres.queries import Statement
+from opilio.adapters.postgres.shared_values import share_values
 from opilio.bounded_json import decode_stored
 from opilio.errors import Unavailable
 from opilio.net.mask_url import mask_url
@@ -232,7 +232,7 @@ async def _prepare(connection: Any) -> None:
 
 async def _prepare_hot(connection: Any) -> None:
     await _prepare(connection)
-    await share_moments(connection)
+    await share_values(connection)
 
 
 async def _use_exact_json(connection: Any) -> None:

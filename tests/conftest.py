@@ -81,7 +81,8 @@ async def server_url(shared_folder: Path) -> AsyncIterator[str]:
     """The maintenance database of the one PostgreSQL of this run."""
     with locked(shared_folder / "server.lock"):
         folder = server_folder(shared_folder)
-        server = EmbeddedPostgres(folder / "pg")
+        # Few buffers: each dropped database is looked for in all of them.
+        server = EmbeddedPostgres(folder / "pg", memory=2 << 30)
         url = server.start()
         await make_template(url)
     yield url

@@ -10,6 +10,7 @@ from alembic.script import ScriptDirectory
 
 from opilio.adapters.postgres import migrate
 from opilio.adapters.postgres.embedded import EmbeddedPostgres, binary
+from opilio.adapters.postgres.memory import memory_settings, usable_memory
 
 
 def test_the_newest_revision_is_known_without_alembic():
@@ -70,8 +71,11 @@ def test_a_first_start(tmp_path):
     server = EmbeddedPostgres(tmp_path / "instance" / "postgres")
     url = server.start()
     try:
-        psql = [binary("psql"), url, "-tAc", "select current_user, current_setting('server_encoding')"]
+        ask = "select current_user, current_setting('server_encoding'), pg_size_bytes(current_setting('shared_buffers')) >> 20"
+        psql = [binary("psql"), url, "-tAc", ask]
         done = subprocess.run(psql, capture_output=True, text=True, check=True)
     finally:
         server.stop()
-    assert done.stdout.strip() == "postgres|UTF8"
+    user, encoding, buffers = done.stdout.strip().split("|")
+    assert (user, encoding) == ("postgres", "UTF8")
+    assert f"shared_buffers = {buffers}MB\n" in memory_settings(usable_memory())

@@ -18,14 +18,12 @@ from typing import Any
 
 import psutil
 
+from opilio.adapters.postgres.memory import memory_settings, usable_memory
 from opilio.errors import Unavailable
 
-# Sized for a small machine; a large deployment brings its own server.
+# A large deployment brings its own server.
 _CONFIG = """\
 # Written by Opilio at every start; put your own settings into postgresql.conf.
-shared_buffers = 256MB
-effective_cache_size = 1GB
-maintenance_work_mem = 128MB
 max_wal_size = 2GB
 checkpoint_timeout = 15min
 wal_compression = off  # the wheel knows only pglz, which makes the first change of each page ten times dearer
@@ -43,10 +41,14 @@ _INCLUDE = "include_if_exists = 'opilio.conf'"
 
 
 class EmbeddedPostgres:
-    """A handle on the server of one data directory; the last handle to close stops it."""
+    """A handle on the server of one data directory; the last handle to close stops it.
 
-    def __init__(self, directory: Path) -> None:
+    It is sized for so many bytes of memory, or for what the machine or container has.
+    """
+
+    def __init__(self, directory: Path, memory: int | None = None) -> None:
         self.directory = directory
+        self._memory = memory
         self._server: Any = None
 
     def start(self, *, patience: float = 120) -> str:
@@ -96,7 +98,7 @@ class EmbeddedPostgres:
             with main.open("a", encoding="utf-8") as file:
                 file.write(f"\n{_INCLUDE}\n")
         own = self.directory / "opilio.conf"
-        own.write_text(_CONFIG, encoding="utf-8")
+        own.write_text(_CONFIG + memory_settings(self._memory or usable_memory()), encoding="utf-8")
         own.chmod(0o644)
 
     def _clear_up(self, server: Any) -> None:

@@ -52,15 +52,14 @@ def script(batch: int) -> str:
     """One cycle: pull a batch, submit it, as crawl.pull and crawl.submit do."""
     ids = ":ids::uuid[]"
     lock = filled(
-        QUERIES.lock_jobs, locked="'locked'", tokens=TOKENS.format(batch), bots=same("'bench'", "text", batch), queues="array['http']", free_queues="array['http']",
-        fleet_gated="false", host_ids="'{}'", allowed="'{}'", first_queues="'{}'", first_priorities="'{}'", first_ids="'{}'", now="null",
+        QUERIES.lock_jobs, locked="'locked'", tokens=TOKENS.format(batch), bots=same("'bench'", "text", batch), free_queues="array['http']",
+        fleet_gated="false", found_at="'{}'", found_ids="'{}'", found_priorities="'{}'", now="null",
     )  # fmt: skip
     look = filled(
-        QUERIES.open_gates,
+        QUERIES.look_before_pull,
         queues="array['http']",
         bots="array['bench']",
         cap="1000",
-        fleet_gated="false",
         now="null",
     )
     skipped = filled(QUERIES.held_elsewhere, queues="array['http']", host_ids="null", most="200", now="null")

@@ -43,6 +43,8 @@ def literal(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, bytes):
         return f"'\\x{value.hex()}'"
+    if isinstance(value, tuple):  # where a row lies
+        return f"'{value}'::tid"
     if isinstance(value, list):
         return f"array[{', '.join(map(literal, value))}]" if value else "'{}'"
     if isinstance(value, datetime):
@@ -117,27 +119,31 @@ async def ten_due(farm: Farm) -> dict[str, Any]:
     return {"most": 1000, "fleet_gated": False, "fill_idle": False, "now": None, **bands}
 
 
+async def found(farm: Farm) -> dict[str, Any]:
+    """Ten jobs, as a look behind gates finds them."""
+    rows = await farm.rows("select ctid, job_id, priority from crawl_state where place = 'gated' limit 10")
+    return {
+        "found_at": [row["ctid"] for row in rows],
+        "found_ids": [row["job_id"] for row in rows],
+        "found_priorities": [row["priority"] for row in rows],
+    }
+
+
 async def check_pages(farm: Farm) -> None:
     hosts = [row["host_id"] for row in await farm.rows("select host_id from host where not gated limit 10")]
     jobs = [row["job_id"] for row in await farm.rows("select job_id from job_active limit 10")]
-    pull = {"bots": BOTS, "queues": ["http"], "now": None, "locked": "locked"}
-    pull |= {"first_queues": [], "first_priorities": [], "first_ids": []}
+    pull = {"bots": BOTS, "now": None, "locked": "locked", "fleet_gated": False}
+    none_found: dict[str, Any] = {"found_at": [], "found_ids": [], "found_priorities": []}
     touched = {
-        "a pull": await pages(
-            farm, "lock_jobs", **pull, free_queues=["http"], fleet_gated=False, host_ids=[], allowed=[]
-        ),
+        "a pull": await pages(farm, "lock_jobs", **pull, **none_found, free_queues=["http"]),
         "a pull behind gates": await pages(
-            farm,
-            "lock_jobs",
-            **pull,
-            free_queues=[],
-            fleet_gated=True,
-            host_ids=hosts,
-            allowed=[1] * len(hosts),
+            farm, "find_behind_gates", queues=["http"], host_ids=hosts, allowed=[1] * len(hosts)
         ),
+        "jobs that were found": await pages(farm, "lock_jobs", **pull, **await found(farm), free_queues=[]),
         "is a gate open?": await pages(
-            farm, "open_gates", queues=["http"], bots=["bot"], cap=1000, fleet_gated=False, now=None
+            farm, "look_before_pull", queues=["http"], bots=["bot"], cap=1000, now=None
         ),
+        "readying jobs": await pages(farm, "ready_jobs", fleet_gated=False, now=None),
         "taking gates": await pages(farm, "take_gates", queues=["http"], most=10, now=None),
         "counting the skipped": await pages(
             farm, "held_elsewhere", queues=["http"], host_ids=None, most=200, now=None
@@ -150,7 +156,7 @@ async def check_pages(farm: Farm) -> None:
         "ten jobs made": await pages(farm, "create_due", **await ten_due(farm)),
     }
     most = {
-        "a pull": 600, "a pull behind gates": 700, "is a gate open?": 500, "taking gates": 500, "counting the skipped": 500,
+        "a pull": 600, "a pull behind gates": 400, "jobs that were found": 500, "readying jobs": 50, "is a gate open?": 500, "taking gates": 500, "counting the skipped": 500,
         "when to ask again": 500, "taking ten jobs": 300, "a sweep": 20, "the locks of a bot": 50, "what a host has out": 700, "ten jobs made": 500,
     }  # fmt: skip
     assert {name: count for name, count in touched.items() if count > most[name]} == {}, touched
@@ -160,11 +166,10 @@ async def test_without_gates_the_lookup_is_cheap(farm: Farm) -> None:
     assert (
         await pages(
             farm,
-            "open_gates",
+            "look_before_pull",
             queues=["http", "js", "special"],
             bots=["bot"],
             cap=1000,
-            fleet_gated=False,
             now=None,
         )
         < 20

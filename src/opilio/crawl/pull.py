@@ -75,7 +75,7 @@ class Puller:
         self._locking += wanted
         try:
             known = await self._dead_rows.count_locks(wanted)
-            any_open, counted = await self._open_gates(queues, [] if known is not None else list(wanted))
+            any_open, counted = await self._look(queues, [] if known is not None else list(wanted))
             held = known if known is not None else dict(zip(wanted, counted, strict=True))
             # Far below the cap pulls need not wait for each other, whatever other processes lock meanwhile.
             near = sorted(bot for bot in wanted if held[bot] + self._locking[bot] > self._bot_cap // 8)
@@ -122,13 +122,13 @@ class Puller:
         for _ in range(_ROUNDS):
             empty = [slot for slot in range(len(slots)) if slot not in found]
             if any_open is None:
-                any_open, _ = await self._open_gates(queues, [])
+                any_open, _ = await self._look(queues, [])
             wanted = [slots[slot] for slot in empty]
             result = await self._lock_round(wanted, queues, domain, first, any_open=any_open)
             found |= {empty[row["ord"] - 1]: row for row in result.rows}
-            for host_id in result.parked:
+            for host_id in result.to_park:
                 await self._park(host_id)
-            if len(found) == len(slots) or not (result.parked or result.more or first):
+            if len(found) == len(slots) or not (result.to_park or result.more or first):
                 break
             first, any_open = [], None  # before a pull gets less than it wants, it looks everywhere
         return found
@@ -139,19 +139,20 @@ class Puller:
             lambda session: session.value(QUERIES.park_jobs, host_id=host_id, most=_PARK_MORE, now=now)
         )
 
-    async def _open_gates(self, queues: Sequence[str], bots: list[str]) -> tuple[bool, list[int]]:
-        """Whether any gate is open now, and the locks of each bot."""
-        where: dict[str, Any] = {
-            "queues": list(queues),
-            "fleet_gated": self._fleet.any,
-            "now": self._clock.now(),
-        }
-        (row,) = await self._db.transact(
-            lambda session: session.fetch(QUERIES.open_gates, bots=bots, cap=self._bot_cap, **where),
-            hot=True,
-            one_statement=True,
+    async def _look(self, queues: Sequence[str], bots: list[str]) -> tuple[bool, list[int]]:
+        """Whether any gate is open now, and the locks of each bot. Jobs whose time has come are readied on the way."""
+        now = self._clock.now()
+        (row,) = await self._db.fetch(
+            QUERIES.look_before_pull, hot=True, queues=list(queues), bots=bots, cap=self._bot_cap, now=now
         )
-        return row["any_open"], row["held"]
+        any_open: bool = row["any_open"]
+        if row["any_ripe"]:
+            any_open |= await self._db.transact(
+                lambda session: session.value(QUERIES.ready_jobs, fleet_gated=self._fleet.any, now=now),
+                hot=True,
+                one_statement=True,
+            )
+        return any_open, row["held"]
 
     async def _lock_round(
         self,
@@ -185,20 +186,19 @@ class Puller:
         free = {host["host_id"]: len(slots) for host in hosts if not host["gated"]}
         gated = [host["host_id"] for host in hosts if host["gated"]]
         request = LockRequest(slots, list(queues), [], free, self._fleet.any, now)
-        if not gated:
-            return await self._lock_freely(request)
 
         async def work(session: Session) -> LockRound:
-            taken = await session.fetch(QUERIES.take_hosts, host_ids=gated)
+            taken = await session.fetch(QUERIES.take_hosts, host_ids=gated) if gated else []
             return await self._lock_politely(session, request, taken, more=False)
 
         return await self._db.transact(work, hot=True)
 
     async def _lock_freely(self, request: "LockRequest") -> "LockRound":
-        rows = await self._db.transact(
-            lambda session: _lock_jobs(session, request, {}), hot=True, one_statement=True
+        return await self._db.transact(
+            lambda session: _lock_jobs(session, request, {}),
+            hot=True,
+            one_statement=not request.first,
         )
-        return _round_of(rows, more=False)
 
     async def _lock_behind_gates(self, session: Session, request: "LockRequest") -> "LockRound":
         most = len(request.slots)
@@ -211,11 +211,11 @@ class Puller:
         """The transaction has locked the hosts, so the counts stay true until the jobs are locked."""
         counted = await self._count(session, request, {row["host_id"]: row for row in taken})
         allowed = {host.host_id: allowance(host.state, host.at, len(request.slots)) for host in counted}
-        rows = await _lock_jobs(session, request, allowed)
+        found = await _lock_jobs(session, request, allowed)
         if counted:
-            locked = Counter(row["host_id"] for row in rows)
+            locked = Counter(row["host_id"] for row in found.rows)
             await session.execute(QUERIES.close_gates, **_closing(counted, locked))
-        return replace(_round_of(rows, more=more), gated=frozenset(allowed))
+        return replace(found, more=more, gated=frozenset(allowed))
 
     async def _count(
         self, session: Session, request: "LockRequest", hosts: Mapping[int, Row]
@@ -260,8 +260,8 @@ class LockRound:
     """What one round brought: locked jobs, hosts whose jobs must move behind a gate, whether more gates may be open."""
 
     rows: list[Row]
-    parked: list[int]
-    more: bool
+    to_park: set[int]
+    more: bool = False
     gated: frozenset[int] = frozenset()
 
 
@@ -276,30 +276,49 @@ class CountedHost:
     gates: list[tuple[str, int]]
 
 
-def _round_of(rows: Sequence[Row], *, more: bool) -> LockRound:
-    parked = rows[0]["parked"] if rows else None
-    # One row without a job says which jobs were parked, where none was locked.
-    locked = [] if rows and rows[0]["job_id"] is None else list(rows)
-    return LockRound(locked, parked or [], more)
-
-
-async def _lock_jobs(session: Session, request: LockRequest, allowed: Mapping[int, int]) -> list[Row]:
-    hosts = {**request.free_hosts, **{i: most for i, most in allowed.items() if most > 0}}
-    return await session.fetch(
+async def _lock_jobs(session: Session, request: LockRequest, allowed: Mapping[int, int]) -> LockRound:
+    found = await _find_jobs(session, request, allowed)
+    to_park = {row["host_id"] for row in found if row.get("gated")}
+    usable = [row for row in found if not row.get("gated")]
+    rows = await session.fetch(
         QUERIES.lock_jobs,
         locked=apply(State.PENDING, Cause.PULL),
         tokens=random_uuids(len(request.slots)),
         bots=request.slots,
-        queues=request.queues,
         free_queues=request.free_queues,
-        first_queues=[first.queue for first in request.first],
-        first_priorities=[first.priority for first in request.first],
-        first_ids=[first.job_id for first in request.first],
         fleet_gated=request.fleet_gated,
-        host_ids=list(hosts),
-        allowed=list(hosts.values()),
+        found_at=[row["row_at"] for row in usable],
+        found_ids=[row["job_id"] for row in usable],
+        found_priorities=[row["priority"] for row in usable],
         now=request.now,
     )
+    to_park.update(rows[0]["to_park"] or ())
+    # Where no job was locked, one row without a job says which hosts to park.
+    return LockRound([row for row in rows if row["job_id"] is not None], to_park)
+
+
+async def _find_jobs(session: Session, request: LockRequest, allowed: Mapping[int, int]) -> list[Row]:
+    """Jobs that are not simply the next in the common queue: behind gates, in a domain, or where the queue begins late."""
+    found: list[Row] = []
+    hosts = {**request.free_hosts, **{host_id: most for host_id, most in allowed.items() if most > 0}}
+    if hosts:
+        found += await session.fetch(
+            QUERIES.find_behind_gates,
+            host_ids=list(hosts),
+            allowed=list(hosts.values()),
+            queues=request.queues,
+        )
+    if request.first:
+        found += await session.fetch(
+            QUERIES.find_from_first,
+            queues=request.queues,
+            most=len(request.slots),
+            first_queues=[first.queue for first in request.first],
+            first_priorities=[first.priority for first in request.first],
+            first_ids=[first.job_id for first in request.first],
+            fleet_gated=request.fleet_gated,
+        )
+    return found
 
 
 def _closing(hosts: Sequence[CountedHost], locked: Mapping[int, int]) -> dict[str, list[Any]]:

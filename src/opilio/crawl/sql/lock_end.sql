@@ -74,7 +74,7 @@ told as (  -- event_data puts what was split back together
 select count(*)::int as ended, pg_notify('opilio_outbox', '') from ended;  -- one word a batch: the relay need not poll
 
 -- name: return_jobs
--- Gives locked jobs back to the queue, now or later, if their rows are still as they were read; open_gates readies them when their time has come.
+-- Gives locked jobs back to the queue, now or later, if their rows are still as they were read; ready_jobs readies them when their time has come.
 update crawl_state j set
   place = 'later', priority = i.priority, retry_count = i.retry_count,
   host_id = p.host_id, queue = p.job_queue,  -- the policy may have moved while the job was out

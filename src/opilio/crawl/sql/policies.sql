@@ -84,7 +84,7 @@ join host h on h.name = i.host
 where p.policy_id = :policy_id::uuid and p.deleted_at is null;
 
 -- name: move_jobs
--- The waiting jobs of changed policies follow them to their new host or queue; open_gates readies them there.
+-- The waiting jobs of changed policies follow them to their new host or queue; ready_jobs readies them there.
 update crawl_state j set host_id = p.host_id, queue = p.job_queue, place = 'later'
 from policy p
 where p.policy_id = any(:policy_ids::uuid[]) and j.policy_id = p.policy_id and j.place in ('free', 'gated', 'later')

@@ -1,5 +1,21 @@
--- name: open_gates
--- Readies jobs whose time has come; tells whether any gate is open, and how many jobs each bot has locked, counted up to the cap.
+-- name: look_before_pull
+-- Whether jobs can be readied, whether any gate is open, and how many jobs each bot has locked, counted up to the cap.
+with clock as (select coalesce(:now::timestamptz, now()) as at)
+select exists (select 1 from crawl_state j where j.place = 'later' and j.run_at <= (select at from clock)) as any_ripe,
+  exists (
+    select 1 from generate_series(case when exists (select 1 from gate) then 100 else -1 end, 0, -1) p(priority)
+    cross join unnest(:queues::text[]) q(queue)
+    cross join lateral (
+      select 1 from gate g
+      where g.queue = q.queue and g.top_priority = p.priority and g.open_at <= (select at from clock)
+      limit 1) g) as any_open,
+  array(
+    select (select count(*) from (
+      select 1 from crawl_state j where j.locked_by = b.bot_id and j.place = 'locked' limit :cap::int) held)::int
+    from unnest(:bots::text[]) with ordinality b(bot_id, place) order by b.place) as held;
+
+-- name: ready_jobs
+-- Readies jobs whose time has come; tells whether any of them wait behind a gate, which then is open.
 with clock as (select coalesce(:now::timestamptz, now()) as at),
 ripe as materialized (
   select j.job_id from crawl_state j
@@ -18,17 +34,7 @@ woken as (
   on conflict (host_id, queue) do update
     set top_priority = greatest(g.top_priority, excluded.top_priority), version = g.version + 1
   returning host_id)
-select exists (select 1 from woken) or exists (
-  select 1 from generate_series(case when exists (select 1 from gate) then 100 else -1 end, 0, -1) p(priority)
-  cross join unnest(:queues::text[]) q(queue)
-  cross join lateral (
-    select 1 from gate g
-    where g.queue = q.queue and g.top_priority = p.priority and g.open_at <= (select at from clock)
-    limit 1) g) as any_open,
-  array(
-    select (select count(*) from (
-      select 1 from crawl_state j where j.locked_by = b.bot_id and j.place = 'locked' limit :cap::int) held)::int
-    from unnest(:bots::text[]) with ordinality b(bot_id, place) order by b.place) as held;
+select exists (select 1 from woken);
 
 -- name: take_gates
 -- Locks the hosts behind open gates: best priority first, then longest open. A host that another pull holds is
@@ -45,7 +51,7 @@ cross join lateral (
 limit :most::int;
 
 -- name: count_locks
--- How many jobs each bot has locked, counted up to the cap, as open_gates does.
+-- How many jobs each bot has locked, counted up to the cap, as look_before_pull does.
 select b.bot_id, (select count(*) from (
   select 1 from crawl_state j where j.locked_by = b.bot_id and j.place = 'locked' limit :cap::int) held)::int as held
 from unnest(:bots::text[]) b(bot_id);
@@ -81,65 +87,60 @@ select h.host_id, coalesce(:now::timestamptz, now()) as at,
   array(select g.version from gate g where g.host_id = h.host_id order by g.queue) as gate_versions
 from unnest(:host_ids::int[]) h(host_id);
 
+-- name: find_behind_gates
+-- The best jobs host by host, as many as each host allows; locked, for lock_jobs.
+select ranked.row_at, ranked.job_id, ranked.priority from (
+  select j.row_at, j.job_id, j.priority, a.most,
+         row_number() over (partition by a.host_id order by j.priority desc, j.job_id) as rank
+  from unnest(:host_ids::int[], :allowed::int[]) a(host_id, most)
+  cross join unnest(:queues::text[]) q(queue)
+  cross join lateral (
+    select w.ctid as row_at, w.job_id, w.priority from crawl_state w
+    where w.host_id = a.host_id and w.queue::"char" = q.queue::"char" and w.queue = q.queue and w.place in ('free', 'gated')
+    order by w.priority desc, w.created_at
+    limit a.most
+    for update skip locked) j) ranked
+where ranked.rank <= ranked.most;
+
+-- name: find_from_first
+-- Jobs of hosts without limits from the first of each priority on, see dead_rows.py; locked, for lock_jobs. Those whose host has
+-- limits now are told apart.
+select j.row_at, j.job_id, j.priority, j.host_id, h.gated or :fleet_gated::boolean as gated
+from unnest(:queues::text[]) q(queue)
+cross join lateral (
+  select j.* from unnest(:first_queues::text[], :first_priorities::int[], :first_ids::uuid[]) f(queue, priority, job_id)
+  cross join lateral (
+    select a.ctid as row_at, a.job_id, a.host_id, a.priority from crawl_state a
+    where a.place = 'free' and a.queue = f.queue and a.priority = f.priority and a.job_id >= f.job_id
+    order by a.job_id
+    limit :most::int
+    for update skip locked) j
+  where f.queue = q.queue
+  limit :most::int) j
+join host h on h.host_id = j.host_id;
+
 -- name: lock_jobs
--- Locks the best jobs for a list of bots, one place in the list per job. Jobs of hosts without limits come from
--- one index in order of priority; jobs behind gates come host by host, as many as each host allows.
+-- Locks the best jobs for a list of bots, one place in the list per job: those that were found already, and those of hosts without
+-- limits, which come from one index in order of priority. Hosts that got limits after their jobs were made are told, to be parked.
 -- The time of the look, not of the transaction: a job may have been created since that began.
 with clock as (select coalesce(:now::timestamptz, clock_timestamp()) as at),
 free as materialized (
-  select j.row_at, j.job_id, j.host_id, j.queue, j.priority, h.gated or :fleet_gated::boolean as gated
+  select j.row_at, j.job_id, j.priority, j.host_id, h.gated or :fleet_gated::boolean as gated
   from unnest(:free_queues::text[]) q(queue)
   cross join lateral (
-    select a.ctid as row_at, a.job_id, a.host_id, a.queue, a.priority from crawl_state a
+    select a.ctid as row_at, a.job_id, a.host_id, a.priority from crawl_state a
     where a.place = 'free' and a.queue = q.queue
     order by a.priority desc, a.job_id
     limit cardinality(:bots::text[])
     for update skip locked) j
-  join host h on h.host_id = j.host_id
-  union all  -- or from the first job of each priority on, see dead_rows.py; one of the two lists is empty
-  select j.row_at, j.job_id, j.host_id, j.queue, j.priority, h.gated or :fleet_gated::boolean
-  from unnest(case when cardinality(:first_ids::uuid[]) > 0 then :queues::text[] end) q(queue)
-  cross join lateral (
-    select j.* from unnest(:first_queues::text[], :first_priorities::int[], :first_ids::uuid[]) f(queue, priority, job_id)
-    cross join lateral (
-      select a.ctid as row_at, a.job_id, a.host_id, a.queue, a.priority from crawl_state a
-      where a.place = 'free' and a.queue = f.queue and a.priority = f.priority and a.job_id >= f.job_id
-      order by a.job_id
-      limit cardinality(:bots::text[])
-      for update skip locked) j
-    where f.queue = q.queue
-    limit cardinality(:bots::text[])) j
   join host h on h.host_id = j.host_id),
-gated as materialized (
-  select ranked.row_at, ranked.job_id, ranked.priority from (
-    select j.row_at, j.job_id, j.priority, a.most,
-           row_number() over (partition by a.host_id order by j.priority desc, j.job_id) as rank
-    from unnest(:host_ids::int[], :allowed::int[]) a(host_id, most)
-    cross join unnest(:queues::text[]) q(queue)
-    cross join lateral (
-      select w.ctid as row_at, w.job_id, w.priority from crawl_state w
-      where w.host_id = a.host_id and w.queue::"char" = q.queue::"char" and w.queue = q.queue and w.place in ('free', 'gated')
-      order by w.priority desc, w.created_at
-      limit a.most
-      for update skip locked) j) ranked
-  where ranked.rank <= ranked.most),
-chosen as materialized (
-  select c.row_at, c.job_id, row_number() over (order by c.priority desc, c.job_id) as ord from (
+chosen as (
+  select c.row_at, row_number() over (order by c.priority desc, c.job_id) as ord from (
     select f.row_at, f.job_id, f.priority from free f where not f.gated
     union  -- a free job of a host that also has a gate is found twice
-    select g.row_at, g.job_id, g.priority from gated g) c
+    select f.row_at, f.job_id, f.priority from unnest(:found_at::tid[], :found_ids::uuid[], :found_priorities::int[]) f(row_at, job_id, priority)) c
   order by c.priority desc, c.job_id
   limit cardinality(:bots::text[])),
-parked as (  -- the host got limits after these jobs were made: from now on they wait behind its gate
-  update crawl_state j set place = 'gated' from free f
-  where f.gated and j.job_id = f.job_id and not exists (select 1 from chosen c where c.job_id = f.job_id)
-  returning j.host_id, j.queue, j.priority),
-woken as (
-  insert into gate as g (host_id, queue, top_priority, open_at)
-  select p.host_id, p.queue, max(p.priority), clock.at from parked p cross join clock
-  group by p.host_id, p.queue, clock.at order by 1, 2
-  on conflict (host_id, queue) do update
-    set top_priority = greatest(g.top_priority, excluded.top_priority), version = g.version + 1),
 locked as (
   update crawl_state j set
     place = :locked::text, locked_by = (:bots::text[])[c.ord::int], locked_at = clock.at,
@@ -151,11 +152,9 @@ locked as (
   returning c.ord, j.job_id, j.host_id, j.priority, j.queue, j.max_retries, j.retry_count, j.lock_ttl_seconds,
             j.locked_until, j.lock_token, p.url, p.crawl_config::text as crawl_config, p.rule_set::text as rule_set,
             j.etag, j.last_modified)
-select l.*, (select array_agg(distinct p.host_id) from parked p) as parked from locked l
-union all
-select null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, array_agg(distinct p.host_id) from parked p
-having count(*) > 0 and not exists (select 1 from locked)
-order by ord;
+select l.*, (select array_agg(distinct f.host_id) from free f where f.gated) as to_park
+from (select) at_least_one_row left join locked l on true
+order by l.ord;
 
 -- name: close_gates
 -- After a visit: when each host may be visited again, and what is best behind its gates now. A gate with nothing

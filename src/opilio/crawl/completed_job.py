@@ -15,8 +15,6 @@ from opilio.crawl.history import Change, Values, remembered
 from opilio.crawl.job import Cause, State, apply
 from opilio.crawl.submission import Submission
 
-DONE = apply(State.LOCKED, Cause.SUCCEED)
-
 
 class Success(msgspec.Struct, frozen=True):
     """A successful crawl, and what follows from it."""
@@ -54,7 +52,7 @@ def result_row(success: Success, result_id: UUID | None) -> FinishedRow:
     finished = FinishedRow(
         row_at=row["row_at"],
         version=row["version"],
-        state=DONE,
+        state=apply(State.LOCKED, Cause.SUCCEED),
         next_run_at=success.next_run_at,
         error_rate=success.error_rate,
         subject=row["url"],

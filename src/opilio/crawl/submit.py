@@ -19,9 +19,10 @@ from opilio.crawl.adaptive.reschedule import Rescheduled, change_time, has_chang
 from opilio.crawl.alert import CrawledPage
 from opilio.crawl.alerts import check_alerts
 from opilio.crawl.claims import Reply, check_claims
-from opilio.crawl.completed_job import DONE, Success, result_row, unmodified_row
+from opilio.crawl.completed_job import Success, result_row, unmodified_row
 from opilio.crawl.finished_job import StoredPage, failed_row
 from opilio.crawl.history import Change, Values, changes
+from opilio.crawl.job import State
 from opilio.crawl.lock_end import LateResult, LockEnds, failed_event, retry_facts
 from opilio.crawl.politeness import cool_down
 from opilio.crawl.retry import Jitter
@@ -317,7 +318,7 @@ def _done(success: Success, result_id: UUID | None, values: Values) -> Reply:
         currency=values.currency,
         policy_next_run=success.next_run_at,
     )
-    return Reply(data=answer, state=DONE)
+    return Reply(data=answer, state=State.DONE)
 
 
 def _refuse(ends: LockEnds, sent: Submission, status: ClaimStatus, now: datetime) -> Reply:

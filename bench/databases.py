@@ -65,19 +65,19 @@ POLICIES = """
 insert into policy (url, host_id, frequency_hours, priority, max_retries, retry_backoff_minutes, timeout_minutes, job_queue, schedule)
 select 'https://shop' || h.host_id || '.example/product/' || n, h.host_id, 24, n % 101, 3, 5, 10, 'http', $3::text
 from generate_series(1, $1::int) n join host h on h.host_id = 1 + n % $2::int"""
-VISITED = "update crawl_state set last_success_at = now() - interval '1 day'"
 POOL = """
 insert into crawl_pool (pool, budget_per_day, price, pages, tokens_at, refitted_at)
 select '', count(*), 0.2, count(*), now(), now() from policy where pool is not null"""
 DUE = """
 insert into crawl_state (policy_id, enabled, next_run_at, place)
 select policy_id, true, now() - interval '1 hour', 'due' from policy"""
+# With true as its parameter: of pages that were crawled a day ago, when they were as bench.load finds them now.
 JOBS = """
 insert into crawl_state (policy_id, enabled, next_run_at, job_id, host_id, queue, place, priority, base_priority, retry_count, max_retries,
-  run_at, created_at, created_by)
+  run_at, created_at, created_by, last_success_at, last_result_id, last_price, last_currency, last_title, last_in_stock)
 select p.policy_id, true, now() - interval '1 hour', opilio_uuid7(), p.host_id, p.job_queue, 'free', p.priority, p.priority, 0, p.max_retries,
-  now(), now(), 'scheduler' from policy p"""
-
+  now(), now(), 'scheduler', case when $1::boolean then now() - interval '1 day' end, case when $1 then opilio_uuid7() end,
+  case when $1 then 19.99 end, case when $1 then 'USD' end, case when $1 then 'A lamp' end, case when $1 then true end from policy p"""
 INDEXES = (
     "select indexname, indexdef from pg_indexes where tablename = any($1) and indexname not like '%_pkey'"
 )
@@ -109,9 +109,10 @@ async def fill(
     hosts: int = 1000,
     jobs: bool = False,
     due: bool = False,
+    crawled: bool = False,
     schedule: str = "fixed",
 ) -> None:
-    """Policies, and for each of them a pending job or a place among the due ones, as wanted."""
+    """Policies, and for each of them a pending job, the first or a later one, or a place among the due ones, as wanted."""
     connection = await asyncpg.connect(url, command_timeout=600)
     try:
         await connection.execute("set synchronous_commit = off")
@@ -119,11 +120,15 @@ async def fill(
             await connection.execute(HOSTS, hosts)
             await connection.execute(POLICIES, policies, hosts, schedule)
             if jobs:
-                await connection.execute(JOBS)
+                await connection.execute(JOBS, crawled)
             if due:
                 await connection.execute(DUE)
-        for table in ("host", "policy", "crawl_state"):
-            await connection.execute(f"vacuum analyze {table}")
-        await connection.execute("checkpoint")
     finally:
         await connection.close()
+    await settle(url)
+
+
+async def settle(url: str) -> None:
+    """What filling left to do, for PostgreSQL in the background, is done before anything is measured."""
+    for statement in ("vacuum analyze", "checkpoint"):
+        await run(url, statement)

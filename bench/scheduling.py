@@ -16,7 +16,7 @@ async def bare(url: str) -> float:
     connection = await asyncpg.connect(url, command_timeout=600)
     try:
         began = time.perf_counter()
-        await connection.execute(JOBS)
+        await connection.execute(JOBS, False)
         return POLICIES / (time.perf_counter() - began)
     finally:
         await connection.close()

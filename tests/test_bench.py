@@ -21,10 +21,13 @@ def test_each_can_be_started(name: str) -> None:
 async def test_the_raw_statements_are_those_of_a_pull_and_a_submit(
     database_url: str, tmp_path: Path, batch: int
 ) -> None:
-    await fill(database_url, 20_000, hosts=10, jobs=True)  # more than one second does
+    await fill(database_url, 20_000, hosts=10, jobs=True, crawled=True)  # more than one second does
     assert raw.jobs_per_second(database_url, tmp_path, batch=batch, clients=1, seconds=1) > 0
-    done = await run(database_url, "select count(*) from job_archive where status = $1", "done")
+    done = await run(
+        database_url, "select count(*) from job_archive where status = $1 and changed is null", "done"
+    )
     assert done > 0
+    assert await run(database_url, "select count(*) from value_change where $1", True) == 0
 
 
 def test_freshness_in_a_small_world(monkeypatch: pytest.MonkeyPatch) -> None:

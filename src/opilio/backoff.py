@@ -14,7 +14,7 @@ def doubling(base: timedelta, attempt: int, ceiling: timedelta) -> timedelta:
     return base * factor
 
 
-def jittered(wait: timedelta, share: float, draw: float) -> timedelta:
-    """Adds up to `share` of `wait`; `draw` is a random number in [0, 1)."""
+def jittered(wait: timedelta, share: float) -> timedelta:
+    """Adds a share of `wait`, drawn by the caller."""
     # By seconds: a timedelta times a float is computed with fractions of long integers.
-    return wait + timedelta(seconds=wait.total_seconds() * share * draw)
+    return wait + timedelta(seconds=wait.total_seconds() * share)

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from opilio.backoff import doubling, jittered
 from opilio.contracts.codes import CODES, Category, worth_retrying
 from opilio.crawl.job import State, retry_priority
-from opilio.crawl.retry import Jitter, RetryFacts, expire, fail, next_run, succeed
+from opilio.crawl.retry import RetryFacts, expire, fail, next_run, succeed
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-NO_JITTER = Jitter(0, 0)
+NO_JITTER = 0.0
 NO_WAIT = timedelta(0)
 
 
@@ -34,7 +34,7 @@ ATTEMPTS = st.builds(
     failure_count=st.integers(0, 2**31 - 2),
     error_rate=st.floats(0, 1),
 )
-CHANCES = st.builds(Jitter, st.floats(0, 1), st.floats(0, 1, exclude_max=True))
+JITTERS = st.floats(0, 1)
 
 
 def test_backoff_doubles_up_to_the_frequency() -> None:
@@ -56,13 +56,9 @@ def test_backoff_never_exceeds_its_ceiling_and_never_shrinks(
     assert timedelta(0) <= doubling(base, n, ceiling) <= doubling(base, n + 1, ceiling) <= ceiling
 
 
-@given(st.timedeltas(timedelta(0), timedelta(days=3660)), CHANCES)
-def test_jitter_only_ever_adds_its_share(wait: timedelta, chance: Jitter) -> None:
-    assert (
-        wait
-        <= jittered(wait, chance.share, chance.draw)
-        <= wait * (1 + chance.share) + timedelta(microseconds=1)
-    )
+@given(st.timedeltas(timedelta(0), timedelta(days=3660)), JITTERS)
+def test_jitter_only_ever_adds_its_share(wait: timedelta, jitter: float) -> None:
+    assert wait <= jittered(wait, jitter) <= wait * (1 + jitter) + timedelta(microseconds=1)
 
 
 def test_success_runs_again_after_the_frequency() -> None:
@@ -70,10 +66,10 @@ def test_success_runs_again_after_the_frequency() -> None:
     assert succeed(0.5) == pytest.approx(0.4)
 
 
-@given(ATTEMPTS, CHANCES)
-def test_success_spreads_by_at_most_its_share(facts: RetryFacts, chance: Jitter) -> None:
-    late = next_run(facts.frequency / timedelta(hours=1), NOW, chance) - NOW - facts.frequency
-    assert timedelta(0) <= late <= facts.frequency * chance.share + timedelta(microseconds=1)
+@given(ATTEMPTS, JITTERS)
+def test_success_spreads_by_at_most_its_share(facts: RetryFacts, jitter: float) -> None:
+    late = next_run(facts.frequency / timedelta(hours=1), NOW, jitter) - NOW - facts.frequency
+    assert timedelta(0) <= late <= facts.frequency * jitter + timedelta(microseconds=1)
 
 
 def test_a_failure_is_tried_again_later_and_at_lower_priority() -> None:
@@ -143,10 +139,10 @@ def test_expiry_without_retries_left_is_final() -> None:
     assert verdict.next_run_at == NOW + timedelta(minutes=10)
 
 
-@given(ATTEMPTS, CHANCES, st.sampled_from([None, "TIMEOUT", "PARSE_ERROR"]))
-def test_whatever_happens_stays_within_bounds(facts: RetryFacts, chance: Jitter, code: str | None) -> None:
+@given(ATTEMPTS, JITTERS, st.sampled_from([None, "TIMEOUT", "PARSE_ERROR"]))
+def test_whatever_happens_stays_within_bounds(facts: RetryFacts, jitter: float, code: str | None) -> None:
     assert 0 <= succeed(facts.error_rate) <= 1
-    for verdict in (fail(facts, NOW, chance, code, NO_WAIT), expire(facts, NOW, chance)):
+    for verdict in (fail(facts, NOW, jitter, code, NO_WAIT), expire(facts, NOW, jitter)):
         assert (verdict.run_at is None) is not (verdict.next_run_at is None), (
             "either the job or the policy waits"
         )
@@ -155,7 +151,7 @@ def test_whatever_happens_stays_within_bounds(facts: RetryFacts, chance: Jitter,
             assert 1 <= verdict.priority <= 100
             assert verdict.retry_count == facts.retry_count + 1 <= facts.max_retries
             assert verdict.run_at is not None
-            longest = facts.frequency * (1 + chance.share) + timedelta(microseconds=1)
+            longest = facts.frequency * (1 + jitter) + timedelta(microseconds=1)
             assert NOW <= verdict.run_at <= NOW + longest
         else:
             assert verdict.next_run_at is not None

@@ -14,6 +14,8 @@ from opilio.crawl.sql import QUERIES
 from opilio.errors import Refused
 from opilio.lock_rules import ACCEPTED, Claim, ClaimStatus, JobLock, PastLock, check, holds
 
+_LOCKED = State.LOCKED
+
 
 class Reply(msgspec.Struct, frozen=True):
     """What one claim is answered: data for the envelope, encoded or not, or a refusal."""
@@ -91,7 +93,7 @@ async def _check_past(
 
 def state_of(row: Row) -> State:
     """The state of an active job: its place is one of several while it is pending."""
-    return State.LOCKED if row["place"] == State.LOCKED else State.PENDING
+    return _LOCKED if row["place"] == _LOCKED else State.PENDING
 
 
 def _current_lock(row: Row) -> JobLock:

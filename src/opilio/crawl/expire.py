@@ -13,7 +13,6 @@ from opilio.crawl.claims import take_jobs
 from opilio.crawl.finished_job import failed_row
 from opilio.crawl.job import State
 from opilio.crawl.lock_end import LockEnds, failed_event, retry_facts
-from opilio.crawl.retry import Jitter
 from opilio.crawl.sql import QUERIES
 from opilio.logs import get_logger
 
@@ -83,7 +82,7 @@ class LockExpiry:
 
     def expire(self, ends: LockEnds, row: Row, by: str, why: str) -> State:
         """LOCKED → EXPIRED → PENDING, or EXPIRED for good; answers the job's new state."""
-        decision = retry.expire(retry_facts(row), row["at"], Jitter(self._jitter, random.random()))
+        decision = retry.expire(retry_facts(row), row["at"], self._jitter * random.random())
         reason = f"{why} after {row['lock_ttl_seconds']:g} s ({row['locked_by']})"
         if decision.retried:
             again = f"retry {decision.retry_count} of {row['max_retries']}"

@@ -54,7 +54,8 @@ MAX_EXTENSION = 10
 def apply(state: State, *causes: Cause) -> State:
     """The state after `causes`, one after another; a transition that the table lacks is refused."""
     for cause in causes:
-        if (state, cause) not in TRANSITIONS:
+        after = TRANSITIONS.get((state, cause))
+        if after is None:
             possible = ", ".join(sorted({str(s) for s, c in TRANSITIONS if c == cause}))
             raise Conflict(
                 "the job is %(state)s; %(cause)s is possible for %(possible)s only",
@@ -63,7 +64,7 @@ def apply(state: State, *causes: Cause) -> State:
                 cause=str(cause),
                 possible=possible,
             )
-        state = TRANSITIONS[state, cause]
+        state = after
     return state
 
 

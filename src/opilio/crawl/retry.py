@@ -1,4 +1,7 @@
-"""What comes after the end of a lock: for the job, and for its policy."""
+"""What comes after the end of a lock: for the job, and for its policy.
+
+Jitter is a share of each wait that is added to it; the caller draws it, so that rules stay pure.
+"""
 
 from datetime import datetime, timedelta
 
@@ -43,16 +46,9 @@ class Decision(msgspec.Struct, frozen=True):
         return self.run_at is not None
 
 
-class Jitter(msgspec.Struct, frozen=True):
-    """A share, and a number in [0, 1) drawn by the caller, so that rules stay pure."""
-
-    share: float
-    draw: float
-
-
-def next_run(hours: float, now: datetime, jitter: Jitter) -> datetime:
+def next_run(hours: float, now: datetime, jitter: float) -> datetime:
     """When a page with a fixed schedule is crawled again after a success."""
-    return now + timedelta(0, hours * 3600 * (1 + jitter.share * jitter.draw))
+    return now + timedelta(0, hours * 3600 * (1 + jitter))
 
 
 def succeed(error_rate: float) -> float:
@@ -60,23 +56,23 @@ def succeed(error_rate: float) -> float:
     return error_rate * (1 - _NEWEST)
 
 
-def fail(job: RetryFacts, now: datetime, jitter: Jitter, error_code: str | None, wait: timedelta) -> Decision:
+def fail(job: RetryFacts, now: datetime, jitter: float, error_code: str | None, wait: timedelta) -> Decision:
     """A reported failure: retried after at least `wait`, unless the error code is not retryable."""
     if job.retry_count < job.max_retries and worth_retrying(error_code):
         return _retry(job, now, jitter, wait, Cause.RETRY)
     return _give_up(job, now, jitter, Cause.FAIL)
 
 
-def expire(job: RetryFacts, now: datetime, jitter: Jitter) -> Decision:
+def expire(job: RetryFacts, now: datetime, jitter: float) -> Decision:
     """The lock's TTL passed: counts as a retry; with none left the job stays EXPIRED."""
     if job.retry_count < job.max_retries:
         return _retry(job, now, jitter, timedelta(0), Cause.EXPIRE, Cause.RECOVER)
     return _give_up(job, now, jitter, Cause.EXPIRE)
 
 
-def _retry(job: RetryFacts, now: datetime, jitter: Jitter, wait: timedelta, *causes: Cause) -> Decision:
+def _retry(job: RetryFacts, now: datetime, jitter: float, wait: timedelta, *causes: Cause) -> Decision:
     retries = job.retry_count + 1
-    backoff = jittered(doubling(job.retry_backoff, retries, job.frequency), jitter.share, jitter.draw)
+    backoff = jittered(doubling(job.retry_backoff, retries, job.frequency), jitter)
     return Decision(
         causes=causes,
         state=apply(State.LOCKED, *causes),
@@ -88,7 +84,7 @@ def _retry(job: RetryFacts, now: datetime, jitter: Jitter, wait: timedelta, *cau
     )
 
 
-def _give_up(job: RetryFacts, now: datetime, jitter: Jitter, cause: Cause) -> Decision:
+def _give_up(job: RetryFacts, now: datetime, jitter: float, cause: Cause) -> Decision:
     failures = job.failure_count + 1
     backoff = doubling(job.retry_backoff, failures, job.frequency)
     return Decision(
@@ -97,5 +93,5 @@ def _give_up(job: RetryFacts, now: datetime, jitter: Jitter, cause: Cause) -> De
         failure_count=failures,
         error_rate=job.error_rate * (1 - _NEWEST) + _NEWEST,
         # Jitter must not push a backoff past the frequency: a failing page is never crawled less often than a good one.
-        next_run_at=now + min(jittered(backoff, jitter.share, jitter.draw), job.frequency),
+        next_run_at=now + min(jittered(backoff, jitter), job.frequency),
     )

@@ -25,7 +25,6 @@ from opilio.crawl.history import Change, Values, changes
 from opilio.crawl.job import State
 from opilio.crawl.lock_end import LateResult, LockEnds, failed_event, retry_facts
 from opilio.crawl.politeness import cool_down
-from opilio.crawl.retry import Jitter
 from opilio.crawl.submission import Submission
 from opilio.errors import Refused
 from opilio.ids import uuid7
@@ -275,8 +274,8 @@ class Submitter:
         ends.cooled[row["host_id"]] = (cooling, reason)
         return cooling.until - now
 
-    def _draw(self) -> Jitter:
-        return Jitter(self._jitter, random.random())
+    def _draw(self) -> float:
+        return self._jitter * random.random()
 
 
 def _without_repeats(submissions: Sequence[Submission]) -> list[list[int]]:

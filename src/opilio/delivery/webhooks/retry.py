@@ -31,7 +31,7 @@ def next_wait(attempts: int, retry_after: timedelta | None, draw: float) -> time
         raise ValueError("attempts are counted from 1")
     if attempts > len(WAITS):
         return None
-    wait = jittered(WAITS[attempts - 1], JITTER, draw)
+    wait = jittered(WAITS[attempts - 1], JITTER * draw)
     return max(wait, min(retry_after, LONGEST_RETRY_AFTER)) if retry_after else wait
 
 

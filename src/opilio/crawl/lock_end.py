@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
+import asyncpg
 import msgspec
 
 from opilio.adapters.postgres import ChangedMeanwhileError, Row, Session
@@ -140,10 +141,7 @@ class LockEnds:
         if self.steps:
             await session.execute(QUERIES.add_steps, **_steps(self.steps))
         if self.finished:
-            ended = await session.value(
-                QUERIES.finish_jobs, jobs=self.finished, now=now, **_pages(self.pages)
-            )
-            _must_be_all(ended, self.finished)
+            await self._finish(session, now)
         if self.returned:
             returned = await session.execute(QUERIES.return_jobs, **_returned(list(self.returned.values())))
             _must_be_all(returned, self.returned)
@@ -156,6 +154,25 @@ class LockEnds:
             await self._cool(session, now)
         if self.freed_hosts:
             await session.execute(QUERIES.reopen_gates, host_ids=sorted(self.freed_hosts), now=now)
+
+    @property
+    def is_one_statement(self) -> bool:
+        """Whether nothing but finished jobs is written: that statement is a transaction by itself."""
+        return not (
+            self.steps
+            or self.returned
+            or self.late
+            or self.cooled
+            or self.freed_hosts
+            or self.forgiven_hosts
+            or self.to_check
+        )
+
+    async def _finish(self, session: Session, now: datetime) -> None:
+        try:
+            await session.execute(QUERIES.finish_jobs, jobs=self.finished, now=now, **_pages(self.pages))
+        except asyncpg.DivisionByZeroError:
+            raise ChangedMeanwhileError("some of the jobs are not as they were read") from None
 
     async def _cool(self, session: Session, now: datetime) -> None:
         await session.execute(

@@ -150,7 +150,7 @@ class Puller:
             any_open |= await self._db.transact(
                 lambda session: session.value(QUERIES.ready_jobs, fleet_gated=self._fleet.any, now=now),
                 hot=True,
-                one_statement=True,
+                autocommit=True,
             )
         return any_open, row["held"]
 
@@ -197,7 +197,7 @@ class Puller:
         return await self._db.transact(
             lambda session: _lock_jobs(session, request, {}),
             hot=True,
-            one_statement=not request.first,
+            autocommit=not request.first,
         )
 
     async def _lock_behind_gates(self, session: Session, request: "LockRequest") -> "LockRound":

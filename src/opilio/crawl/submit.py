@@ -99,22 +99,38 @@ class Submitter:
 
         async def work(session: Session) -> list[Reply]:
             nonlocal tries
-            tries += 1  # locks only where somebody else was at one of the jobs
-            checked = await check_claims(session, [s.claim for s in batch], self._clock.now(), lock=tries > 1)
-            ends = LockEnds()
-            visits = self._visits(batch, checked.rows)
-            replies = [
-                self._apply(ends, sent, row, uploads.get(i), visits.get(i))
-                if status is ACCEPTED and row is not None
-                else _refuse(ends, sent, status, checked.now)
-                for i, (sent, (_, status, row)) in enumerate(zip(batch, checked, strict=True))
-            ]
-            await ends.write(session, checked.now)
-            if ends.to_check:
-                await check_alerts(session, ends.to_check, checked.now)
-            return replies
+            tries += 1
+            if tries == 1:
+                return await self._submit_in(session, batch, uploads, lock=False)
+            async with session.transaction():  # somebody else was at one of the jobs
+                return await self._submit_in(session, batch, uploads, lock=True)
 
-        return await self._db.transact(work, hot=True)
+        return await self._db.transact(work, hot=True, autocommit=True)
+
+    async def _submit_in(
+        self,
+        session: Session,
+        batch: Sequence[Submission],
+        uploads: "Mapping[int, Upload | Refused]",
+        *,
+        lock: bool,
+    ) -> list[Reply]:
+        """Without `lock` a transaction begins when all is decided, if it takes more than one statement."""
+        checked = await check_claims(session, [s.claim for s in batch], self._clock.now(), lock=lock)
+        ends = LockEnds()
+        visits = self._visits(batch, checked.rows)
+        replies = [
+            self._apply(ends, sent, row, uploads.get(i), visits.get(i))
+            if status is ACCEPTED and row is not None
+            else _refuse(ends, sent, status, checked.now)
+            for i, (sent, (_, status, row)) in enumerate(zip(batch, checked, strict=True))
+        ]
+        if lock or ends.is_one_statement:
+            await _write(session, ends, checked.now)
+        else:
+            async with session.transaction():
+                await _write(session, ends, checked.now)
+        return replies
 
     async def _upload(self, batch: Sequence[Submission]) -> "dict[int, Upload | Refused]":
         """Large pages of accepted claims, side by side; a page that cannot be stored costs its own item only."""
@@ -276,6 +292,12 @@ class Submitter:
 
     def _draw(self) -> float:
         return self._jitter * random.random()
+
+
+async def _write(session: Session, ends: LockEnds, now: datetime) -> None:
+    await ends.write(session, now)
+    if ends.to_check:
+        await check_alerts(session, ends.to_check, now)
 
 
 def _without_repeats(submissions: Sequence[Submission]) -> list[list[int]]:

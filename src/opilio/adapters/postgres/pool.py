@@ -54,6 +54,10 @@ class Session:
     def __init__(self, connection: Any) -> None:
         self.connection = connection
 
+    def transaction(self) -> Any:
+        """For work that began without one."""
+        return self.connection.transaction()
+
     async def fetch(self, statement: Statement, **params: Any) -> list[Row]:
         rows: list[Row] = await self.connection.fetch(statement.sql, *statement.bind(params))
         return rows
@@ -165,16 +169,16 @@ class Database:
         work: Callable[[Session], Awaitable[T]],
         *,
         hot: bool = False,
-        one_statement: bool = False,
+        autocommit: bool = False,
         tries: int = 4,
     ) -> T:
         """Runs `work` in a transaction; a deadlock or a change by others, which only ever cost time, is tried again.
 
-        Work of `one_statement` is a transaction already, without BEGIN and COMMIT.
+        With `autocommit` each statement is a transaction of its own, without BEGIN and COMMIT.
         """
         for attempt in range(1, tries + 1):
             try:
-                async with (self.session if one_statement else self.transaction)(hot=hot) as session:
+                async with (self.session if autocommit else self.transaction)(hot=hot) as session:
                     return await work(session)
             except _RETRYABLE:
                 if attempt == tries:

@@ -29,7 +29,7 @@ def gathered(lock: str) -> str:
     return f"{returning} select array_agg(job_id) as ids, array_agg(new_row_at) as rows, pg_current_xact_id()::text as version from locked"
 
 
-def finished(rows: str) -> str:
+def finished(ids: str, rows: str) -> str:
     """The JSON of `finish_jobs`, as the product writes it for what bench.load submits of a page that is as it was."""
     # pgbench takes a colon before a letter or a digit for a variable of its own, also within quotes.
     constant = (
@@ -39,12 +39,13 @@ def finished(rows: str) -> str:
     said = {
         "row_at": "x.row_at",
         "version": ":version",
+        "job_id": "x.job_id",
         "result_id": "opilio_uuid7()",
         "next_run_at": "now() + interval '1 day'",
     }
     pieces = " || ".join(f"""'"{name}": "' || ({value})::text || '",'""" for name, value in said.items())
     row = f"'{{' || {pieces} || '{constant}'"
-    return f"(select '[' || string_agg({row}, ',') || ']' from unnest({rows}) x(row_at))::json"
+    return f"(select '[' || string_agg({row}, ',') || ']' from unnest({ids}, {rows}) x(job_id, row_at))::json"
 
 
 def script(batch: int) -> str:
@@ -64,7 +65,7 @@ def script(batch: int) -> str:
     skipped = filled(QUERIES.held_elsewhere, queues="array['http']", host_ids="null", most="200", now="null")
     take = filled(QUERIES.read_jobs, job_ids=ids, now="null")
     finish = filled(
-        QUERIES.finish_jobs, jobs=finished(":rows::tid[]"), page_ids="'{}'", page_bodies="'{}'", page_blobs="'{}'", now="null"
+        QUERIES.finish_jobs, jobs=finished(ids, ":rows::tid[]"), page_ids="'{}'", page_bodies="'{}'", page_blobs="'{}'", now="null"
     )  # fmt: skip
     return "\n".join(
         [

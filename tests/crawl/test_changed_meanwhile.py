@@ -89,3 +89,22 @@ async def test_the_others_of_a_batch_end_with_it(farm: Farm, between: Between) -
     assert [answer.refusal is None for answer in answers] == [True, False, True]
     assert await farm.value("select count(*) from job_archive") == 2
     await farm.audit()
+
+
+async def test_a_table_that_was_rewritten_meanwhile_misleads_nobody(farm: Farm, between: Between) -> None:
+    """Rows have moved, and where one of them lay there is another that the same transaction locked."""
+    await farm.policies(2)
+    await farm.due()
+    jobs = {job.job_id: job for job in await farm.pull(most=2)}
+    await farm.rows("vacuum crawl_state")
+    await farm.policies(3, host="other.example")  # take the places of all old versions but one
+    places = "select ctid, xmin, job_id from crawl_state where place = 'locked' order by ctid"
+    before = await farm.rows(places)
+    first, second = before[:2]
+
+    locked = between(lambda: farm.rows("vacuum full crawl_state"))
+    assert said(await farm.submit(jobs[first["job_id"]], price=5))["status"] == "done"
+    after = {row["job_id"]: (row["ctid"], row["xmin"]) for row in await farm.rows(places)}
+    assert after[second["job_id"]] == (first["ctid"], first["xmin"]), "the case that is meant"
+    assert locked == [False, True]
+    assert list(after) == [second["job_id"]]

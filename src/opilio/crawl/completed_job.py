@@ -57,6 +57,7 @@ def result_row(success: Success, result_id: UUID | None) -> FinishedRow:
     finished = FinishedRow(
         row_at=row["row_at"],
         version=row["version"],
+        job_id=row["job_id"],
         state=apply(_LOCKED, _SUCCEED),
         next_run_at=success.next_run_at,
         error_rate=success.error_rate,

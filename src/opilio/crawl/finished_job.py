@@ -24,6 +24,8 @@ class FinishedRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Where the job's row lay when it was read: found again without an index."""
     version: str
     """Of that row."""
+    job_id: UUID
+    """A table that is rewritten (`vacuum full`) keeps versions, but not places."""
     state: str
     next_run_at: datetime
     error_rate: float
@@ -103,6 +105,7 @@ def failed_row(
     return FinishedRow(
         row_at=row["row_at"],
         version=row["version"],
+        job_id=row["job_id"],
         state=decision.state,
         next_run_at=decision.next_run_at,
         failure_count=decision.failure_count,

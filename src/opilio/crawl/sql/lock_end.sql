@@ -3,7 +3,7 @@
 -- also its result and its event; the views result_source and event_source show them. Fails where a row is not as it was read.
 with input as materialized (
   select * from json_to_recordset(:jobs::json) as i(
-    row_at tid, version xid, state text, by text, reason text, error text, error_code text, next_run_at timestamptz,
+    row_at tid, version xid, job_id uuid, state text, by text, reason text, error text, error_code text, next_run_at timestamptz,
     failure_count int, error_rate real, result_id uuid, price numeric, currency text, title text, in_stock boolean,
     data text, html_hash text, duration float8, last_data text, digest text, answer text, event_type text, subject text, event text,
     changed text, first_values text, new_values text,
@@ -22,7 +22,7 @@ archived as (
     decode(i.digest, 'base64'), i.answer::jsonb, case i.state when 'done' then i.next_run_at end,  -- archived_answer says it again
     i.result_id, told.seq, told.subject, told.changed, i.price, i.currency, i.title, i.in_stock, i.data::jsonb, told.html_hash, i.duration
   from input i cross join clock
-  join crawl_state g on g.ctid = i.row_at and g.xmin = i.version  -- the job as it ends
+  join crawl_state g on g.ctid = i.row_at and g.xmin = i.version and g.job_id = i.job_id  -- the job as it ends
   left join lateral (  -- a transaction has its number before it takes its place in the log
     select case when pg_current_xact_id() is not null then nextval('outbox_seq_seq') end as seq, i.subject, i.changed::jsonb as changed, i.html_hash,
       g.created_at, 'scheduler' as created_by, g.locked_at + make_interval(secs => g.lock_ttl_seconds) as locked_until,
@@ -50,7 +50,7 @@ ended as (
     price_used = coalesce(i.price_used, s.price_used), visits = s.visits + coalesce(i.visits, 0),
     changes_seen = s.changes_seen + coalesce(i.changes_seen, 0),
     surprise = coalesce(i.surprise, s.surprise), gap_days = coalesce(i.gap_days, s.gap_days)
-  from input i cross join clock where s.ctid = i.row_at and s.xmin = i.version
+  from input i cross join clock where s.ctid = i.row_at and s.xmin = i.version and s.job_id = i.job_id
   returning 1),
 siblings as (  -- looked at by the scheduler
   insert into sibling_change (host_id, folder)

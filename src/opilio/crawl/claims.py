@@ -8,6 +8,7 @@ from uuid import UUID
 import msgspec
 
 from opilio.adapters.postgres import Row, Session
+from opilio.adapters.postgres.shared_values import own_uuids
 from opilio.contracts.bot_api import DoneAnswer
 from opilio.crawl.job import State
 from opilio.crawl.sql import QUERIES
@@ -54,10 +55,9 @@ async def check_claims(
     Without `lock` others may change the jobs meanwhile; whoever writes then compares the versions of the rows.
     """
     read = QUERIES.read_jobs.locking("j") if lock else QUERIES.read_jobs
-    job_ids = [claim.job_id for claim in claims]
-    # By number: an id is compared in Python code otherwise.
-    found = {row["job_id"].int: row for row in await session.fetch(read, job_ids=job_ids, now=now)}
-    rows = [found.get(claim.job_id.int) for claim in claims]
+    job_ids = own_uuids(claim.job_id for claim in claims)
+    found = {row["job_id"]: row for row in await session.fetch(read, job_ids=job_ids, now=now)}
+    rows = [found.get(job_id) for job_id in job_ids]
     at = next((row["at"] for row in found.values()), None)
     if at is None:
         at = await session.value(QUERIES.clock, now=now)

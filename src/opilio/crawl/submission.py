@@ -11,6 +11,8 @@ from opilio.contracts.outcome_checks import check_outcome, digest
 from opilio.crawl.history import Values
 from opilio.lock_rules import Claim
 
+_NO_VALIDATORS = Validators()
+
 
 class Submission(msgspec.Struct, frozen=True):
     """One checked submission."""
@@ -26,7 +28,7 @@ class Submission(msgspec.Struct, frozen=True):
     error_code: str | None
     retry_after: float | None
     not_modified: bool = False
-    validators: Validators = Validators()
+    validators: Validators = _NO_VALIDATORS
     changed_at: datetime | None = None
 
 
@@ -47,6 +49,6 @@ def parse(bot_id: str, outcome: Outcome) -> Submission:
         error_code=outcome.error_code,
         retry_after=outcome.retry_after,
         not_modified=outcome.not_modified,
-        validators=outcome.validators or Validators(),
+        validators=outcome.validators or _NO_VALIDATORS,
         changed_at=outcome.changed_at,
     )

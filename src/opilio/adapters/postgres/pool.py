@@ -176,10 +176,14 @@ class Database:
 
         With `autocommit` each statement is a transaction of its own, without BEGIN and COMMIT.
         """
+        autocommit = autocommit and (hot or not self._pooled)  # see session()
         for attempt in range(1, tries + 1):
             try:
-                async with (self.session if autocommit else self.transaction)(hot=hot) as session:
-                    return await work(session)
+                async with (self._hot if hot else self._main).acquire() as connection:
+                    if autocommit:
+                        return await work(Session(connection))
+                    async with connection.transaction():
+                        return await work(Session(connection))
             except _RETRYABLE:
                 if attempt == tries:
                     raise

@@ -1,10 +1,16 @@
-"""Timestamps and numbers on hot connections: the jobs of a batch share most of theirs, and making one is the dearest part of reading a row."""
+"""Values that are read and written for every job, as cheaply as asyncpg can.
 
-from collections.abc import Callable
+The jobs of a batch share most of their timestamps and numbers, and making one is the dearest part of reading a row.
+"""
+
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from struct import Struct
 from typing import Any
+from uuid import UUID
+
+from asyncpg.pgproto import pgproto
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)  # PostgreSQL counts microseconds from here
 _MICROSECOND = timedelta(microseconds=1)
@@ -38,6 +44,11 @@ async def share_values(connection: Any) -> None:
         await connection.set_type_codec(
             kind, schema="pg_catalog", format=form, encoder=encode, decoder=decode
         )
+
+
+def own_uuids(ids: Iterable[UUID]) -> list[UUID]:
+    """The same ids as asyncpg makes them: these are written and looked up in C, others in Python code."""
+    return [pgproto.UUID(each.bytes) for each in ids]
 
 
 def _moment(sent: bytes) -> datetime:

@@ -61,7 +61,7 @@ class Coalescer(Generic[Item, Result]):
         """The items stay together in one batch."""
         if not items:
             return []
-        request = _Request[Item, Result](list(items), sum(map(self._weight, items)))
+        request: _Request[Item, Result] = _Request(list(items), sum(map(self._weight, items)))
         if self._most_waiting is not None and self._waiting_weight + request.weight > self._most_waiting:
             raise QueueFullError
         self._waiting.append(request)

@@ -220,9 +220,9 @@ class Dispatcher:
             else:
                 self._count_other(submission.claim.bot_id, reply)
         for bot_id, durations in done.items():
-            seconds = [duration for duration in durations if duration is not None]
-            self._activity.done(bot_id, len(durations), sum(seconds))
-            metrics.CRAWL_DURATION.observe_all(seconds)
+            self._activity.done(bot_id, len(durations), sum(filter(None, durations)))
+        told = [seconds for durations in done.values() for seconds in durations if seconds is not None]
+        metrics.CRAWL_DURATION.observe_all(told)
 
     def _count_other(self, bot_id: str, reply: Reply) -> None:
         if reply.state is not None:

@@ -20,6 +20,7 @@ from opilio.web.routes import Call, Endpoint, NoQuery, must_be_bot
 
 Explain = Callable[[AnyRequest, Exception], Response[bytes]]
 Answer = tuple[int, list[tuple[bytes, bytes]], bytes]
+_HEADERS = ((b"content-type", JSON.encode()), *SECURITY_HEADERS)
 _NO_QUERY = NoQuery()
 _NO_HEADERS: dict[str, str] = {}
 _BEARER = b"bearer "
@@ -67,13 +68,9 @@ class BotRequests:
             body, status, more = explained.content, explained.status_code or 500, explained.headers
         finally:
             structlog.contextvars.reset_contextvars(**bound)
-        headers = [
-            (b"content-type", JSON.encode()),
-            (b"content-length", b"%d" % len(body)),
-            *((name.encode(), value.encode()) for name, value in more.items()),
-            *SECURITY_HEADERS,
-            (b"x-request-id", ours),
-        ]
+        headers = [*_HEADERS, (b"content-length", b"%d" % len(body)), (b"x-request-id", ours)]
+        if more:
+            headers += [(name.encode(), value.encode()) for name, value in more.items()]
         return status, headers, body
 
     async def _handle(self, opilio: Opilio, token: str, request: AnyRequest, sent: bytes | None) -> bytes:

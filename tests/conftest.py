@@ -24,6 +24,7 @@ from opilio.adapters.postgres.embedded import EmbeddedPostgres
 from opilio.clock import Clock
 from opilio.runtime.bootstrap import Opilio, wire
 from opilio.runtime.settings import Settings, load_settings
+from tests.order import below_tests, places
 
 # Properties are judged by their answers, not by how busy the machine is.
 hypothesis_settings.register_profile("opilio", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -32,6 +33,11 @@ hypothesis_settings.load_profile("opilio")
 TEMPLATE = "opilio_template"
 # A shell that sets this hides lines that a program forgets to flush.
 os.environ.pop("PYTHONUNBUFFERED", None)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    order = places([below_tests(item.path) for item in items])
+    items[:] = [item for _, item in sorted(zip(order, items, strict=True), key=lambda pair: pair[0])]
 
 
 @contextmanager

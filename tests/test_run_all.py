@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.order import LONGEST, places
 from tests.run_all import failures, is_roomy, node_id
 
 
@@ -44,3 +45,13 @@ def test_memory_is_used_only_where_there_is_some(tmp_path: Path, monkeypatch: py
     assert is_roomy(tmp_path)
     monkeypatch.setattr("tests.run_all.ROOM", 1 << 60)
     assert not is_roomy(tmp_path)
+
+
+def test_the_longest_files_come_first_and_then_those_with_most_tests():
+    files = ["a.py", "b.py", "b.py", LONGEST[1], LONGEST[0], "c.py", "b.py"]
+    ordered = [file for _, file in sorted(zip(places(files), files, strict=True))]
+    assert ordered == [LONGEST[0], LONGEST[1], "b.py", "b.py", "b.py", "a.py", "c.py"]
+
+
+def test_the_longest_files_are_there():
+    assert [file for file in LONGEST if not (Path(__file__).parent / file).exists()] == []

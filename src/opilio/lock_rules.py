@@ -66,22 +66,28 @@ def check(claim: Claim, job: JobLock | None, past: Sequence[PastLock], now: date
     """Whether a claim counts; `past` is needed only where the bot does not hold the job."""
     if job is None:
         return Refused("job_not_found", "there is no job %(id)s", id=str(claim.job_id))
-    if holds(claim, job, now):
+    if holds(claim, job.state, job.locked_by, job.lock_token, job.locked_until, now):
         return ACCEPTED
     repeated = _first_answer(claim, job, past)
     if repeated is not None:
         return repeated
-    if _is_holder(claim, job):
+    if job.state == "locked" and _own(claim, job.locked_by, job.lock_token):
         return _late("the lock ended at %(at)s", at=f"{job.locked_until:%Y-%m-%dT%H:%M:%SZ}")
     return _refusal(claim, job, past)
 
 
-def holds(claim: Claim, job: JobLock, now: datetime) -> bool:
-    return _is_holder(claim, job) and job.locked_until is not None and now < job.locked_until
-
-
-def _is_holder(claim: Claim, job: JobLock) -> bool:
-    return job.state == "locked" and _own(claim, job.locked_by, job.lock_token)
+def holds(
+    claim: Claim,
+    state: str,
+    locked_by: str | None,
+    lock_token: UUID | None,
+    locked_until: datetime | None,
+    now: datetime,
+) -> bool:
+    """Whether the lock is the claimant's and has not ended; every submit asks, so no object is made for it."""
+    if state != "locked" or locked_until is None or now >= locked_until:
+        return False
+    return _own(claim, locked_by, lock_token)
 
 
 def _own(claim: Claim, bot_id: str | None, token: UUID | None) -> bool:

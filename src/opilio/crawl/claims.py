@@ -62,7 +62,8 @@ async def check_claims(
     if at is None:
         at = await session.value(QUERIES.clock, now=now)
     held = [
-        row is not None and holds(claim, _current_lock(row), at)
+        row is not None
+        and holds(claim, state_of(row), row["locked_by"], row["lock_token"], row["locked_until"], at)
         for claim, row in zip(claims, rows, strict=True)
     ]
     statuses: list[ClaimStatus] = [ACCEPTED] * len(claims)

@@ -27,7 +27,7 @@ from opilio.crawl.lock_end import LateResult, LockEnds, failed_event, retry_fact
 from opilio.crawl.politeness import cool_down
 from opilio.crawl.submission import Submission
 from opilio.errors import Refused
-from opilio.ids import uuid7
+from opilio.ids import uuid7, uuid7s
 from opilio.lock_rules import ACCEPTED, Accepted, ClaimStatus, Late, Repeated
 from opilio.logs import get_logger
 
@@ -118,9 +118,9 @@ class Submitter:
         """Without `lock` a transaction begins when all is decided, if it takes more than one statement."""
         checked = await check_claims(session, [s.claim for s in batch], self._clock.now(), lock=lock)
         ends = LockEnds()
-        visits = self._visits(batch, checked.rows)
+        visits, result_ids = self._visits(batch, checked.rows), uuid7s(len(batch))
         replies = [
-            self._apply(ends, sent, row, uploads.get(i), visits.get(i))
+            self._apply(ends, sent, row, uploads.get(i) or Upload(result_ids[i], None), visits.get(i))
             if status is ACCEPTED and row is not None
             else _refuse(ends, sent, status, checked.now)
             for i, (sent, (_, status, row)) in enumerate(zip(batch, checked, strict=True))
@@ -179,7 +179,7 @@ class Submitter:
         ends: LockEnds,
         sent: Submission,
         row: Row,
-        upload: "Upload | Refused | None",
+        upload: "Upload | Refused",
         seen: "Seen | None",
     ) -> Reply:
         if isinstance(upload, Refused):
@@ -190,7 +190,7 @@ class Submitter:
         if sent.not_modified:
             ends.finish(row, unmodified_row(success))
             return _done(success, row["last_result_id"], success.before)
-        return _store(ends, success, upload or Upload(uuid7(), None))
+        return _store(ends, success, upload)
 
     def _fixed(self, row: Row, sent: Submission) -> Success:
         before = _last_values(row)

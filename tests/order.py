@@ -10,6 +10,7 @@ from pathlib import Path
 # Each takes between half a minute and two; `python -m pytest --durations=40` tells which do. Those that kill servers are kept apart.
 LONGEST = (
     "deploy/test_container.py",
+    "packaging/test_install.py",
     "dashboard/test_pages.py",
     "analytics/test_hardship.py",
     "web/test_published_documents.py",

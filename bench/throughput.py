@@ -10,8 +10,7 @@ import asyncio
 import shutil
 import tempfile
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from bench.report import Table, median, progress
 from bench.size import scaled
 
 JOBS, FIRST_JOBS = scaled(900_000, 40_000), scaled(300_000, 20_000)
-ROUNDS, SECONDS = scaled(3, 1), scaled(8, 1)
+ROUNDS, SECONDS, WARM_UP = scaled(3, 1), scaled(8, 1), 1
 
 
 @dataclass(frozen=True)
@@ -51,58 +50,54 @@ Rates = dict[tuple[str, str], list[float]]
 
 @dataclass(frozen=True)
 class Side:
-    """A database with its API."""
+    """A database of waiting jobs, and bots for it."""
 
     url: str
     bots: list[str]
-    port: int
-    watched: dict[str, psutil.Process]
 
-    def processor(self) -> dict[str, float]:
-        return {name: processor_seconds(process) for name, process in self.watched.items()}
+
+@dataclass(frozen=True)
+class Driven:
+    """Jobs in a second over HTTP, and the processor seconds of each job."""
+
+    rate: float
+    spent: dict[str, float]
 
 
 async def main() -> Table:
     folder = Path(tempfile.mkdtemp(prefix="opilio-bench-"))
     rates: Rates = defaultdict(list)
     try:
-        async with (
-            server() as server_url,
-            running(server_url, folder, "fixed") as fixed,
-            running(server_url, folder, "adaptive", schedule="adaptive") as adaptive,
-            running(server_url, folder, "first", jobs=FIRST_JOBS, crawled=False) as first,
-        ):
+        async with server() as server_url:
+            postgres = await postmaster(server_url)
+            fixed = await filled(server_url, "fixed")
+            adaptive = await filled(server_url, "adaptive", schedule="adaptive")
+            first = await filled(server_url, "first", jobs=FIRST_JOBS, crawled=False)
             for number in range(1, ROUNDS + 1):
-                for name in CASES:
+                for name, case in CASES.items():
                     progress(f"round {number} of {ROUNDS}: {name}")
-                    await measure(name, fixed, folder, rates)
+                    await measure_bare(name, fixed, folder, postgres, rates)
+                    driven = await over_http(fixed, case, folder, postgres)
+                    rates[name, HTTP].append(driven.rate)
+                    for who, seconds in driven.spent.items():
+                        rates[name, who].append(seconds)
                     for how, side in ((ADAPTIVE, adaptive), (FIRST, first)):
-                        rates[name, how].append((await over_http(side, CASES[name]))[0])
+                        rates[name, how].append((await over_http(side, case, folder, postgres)).rate)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return report(rates)
 
 
-@asynccontextmanager
-async def running(
-    server_url: str,
-    folder: Path,
-    name: str,
-    *,
-    jobs: int = JOBS,
-    crawled: bool = True,
-    schedule: str = "fixed",
-) -> AsyncIterator[Side]:
-    """A database of waiting jobs with bots for it, and an API that nobody uses yet."""
+async def filled(
+    server_url: str, name: str, *, jobs: int = JOBS, crawled: bool = True, schedule: str = "fixed"
+) -> Side:
     url = await create_database(server_url, name)
     async with opilio_on(url) as opilio:
         await fill(url, jobs, jobs=True, crawled=crawled, schedule=schedule)
         bots = await logins(opilio.database, 64)
     await run(url, POOL)
     await settle(url)
-    postgres = await postmaster(server_url)
-    async with api_process(url, folder / name) as (port, pid):
-        yield Side(url, bots, port, {"PostgreSQL": postgres, "API": psutil.Process(pid)})
+    return Side(url, bots)
 
 
 async def postmaster(server_url: str) -> psutil.Process:
@@ -115,24 +110,25 @@ async def postmaster(server_url: str) -> psutil.Process:
         await connection.close()
 
 
-async def measure(name: str, fixed: Side, folder: Path, rates: Rates) -> None:
-    """Bare statements and HTTP on the same database, and the processor time of each."""
+async def measure_bare(name: str, side: Side, folder: Path, postgres: psutil.Process, rates: Rates) -> None:
     case = CASES[name]
-    rates[name, ONE].append(await bare(fixed, folder, case.batch, 1))
-    before = fixed.processor()
-    rates[name, MANY].append(await bare(fixed, folder, case.batch, case.bots))
-    spent = fixed.processor()["PostgreSQL"] - before["PostgreSQL"]
+    rates[name, ONE].append(await bare(side, folder, case.batch, 1))
+    before = processor_seconds(postgres)
+    rates[name, MANY].append(await bare(side, folder, case.batch, case.bots))
+    spent = processor_seconds(postgres) - before
     rates[name, "PostgreSQL under pgbench"].append(spent / (rates[name, MANY][-1] * SECONDS))
-    before = fixed.processor()
-    rate, of_bots = await over_http(fixed, case)
-    rates[name, HTTP].append(rate)
-    for who, seconds in fixed.processor().items():
-        rates[name, who].append((seconds - before[who]) / (rate * SECONDS))
-    rates[name, "bots"].append(of_bots / (rate * SECONDS))
 
 
-async def over_http(side: Side, case: Case) -> tuple[float, float]:
-    return await loaded(side.port, side.bots[: case.bots], batch=case.batch, seconds=SECONDS)
+async def over_http(side: Side, case: Case, folder: Path, postgres: psutil.Process) -> Driven:
+    """One API at a time: three of them and 64 clients would be too many for the server."""
+    bots = side.bots[: case.bots]
+    async with api_process(side.url, folder / "api") as (port, pid):
+        watched = {"PostgreSQL": postgres, "API": psutil.Process(pid)}
+        await loaded(port, bots, batch=case.batch, seconds=WARM_UP)
+        before = {name: processor_seconds(process) for name, process in watched.items()}
+        rate, of_bots = await loaded(port, bots, batch=case.batch, seconds=SECONDS)
+        spent = {name: processor_seconds(process) - before[name] for name, process in watched.items()}
+    return Driven(rate, {name: took / (rate * SECONDS) for name, took in (spent | {"bots": of_bots}).items()})
 
 
 async def bare(side: Side, folder: Path, batch: int, clients: int) -> float:

@@ -23,10 +23,9 @@ def same(value: str, kind: str, batch: int) -> str:
 def gathered(lock: str) -> str:
     """The locked jobs in three variables instead of in rows: all that the other statements need of them."""
     head, cut, _ = lock.partition("select l.*")
-    returning = head.replace("returning c.ord, j.job_id", "returning c.ord, j.ctid as new_row_at, j.job_id")
-    if not cut or returning == head:
+    if not cut or "j.ctid::text as row_at, j.xmin::text as version" not in head:
         raise RuntimeError("lock_jobs has changed its shape: adapt this bench")
-    return f"{returning} select array_agg(job_id) as ids, array_agg(new_row_at) as rows, pg_current_xact_id()::text as version from locked"
+    return f"{head} select array_agg(job_id) as ids, array_agg(row_at) as rows, min(version) as version from locked"
 
 
 def finished(ids: str, rows: str) -> str:
@@ -34,7 +33,7 @@ def finished(ids: str, rows: str) -> str:
     # pgbench takes a colon before a letter or a digit for a variable of its own, also within quotes.
     constant = (
         '"state": "done","error_rate": 0,"price": 19.99,"currency": "USD","title": "A lamp","in_stock": true,"duration": 0.8,'
-        '"digest": "ABEiM0RVZneImaq7zN3u/w==","subject": "https//shop.example/product/1234567"}'
+        '"digest": "ABEiM0RVZneImaq7zN3u/w==","known": true,"subject": "https//shop.example/product/1234567"}'
     )
     said = {
         "row_at": "x.row_at",
@@ -53,28 +52,21 @@ def script(batch: int) -> str:
     ids = ":ids::uuid[]"
     lock = filled(
         QUERIES.lock_jobs, locked="'locked'", tokens=TOKENS.format(batch), bots=same("'bench'", "text", batch), free_queues="array['http']",
-        fleet_gated="false", found_at="'{}'", found_ids="'{}'", found_priorities="'{}'", now="null",
-    )  # fmt: skip
-    look = filled(
-        QUERIES.look_before_pull,
-        queues="array['http']",
-        bots="array['bench']",
-        cap="1000",
+        fleet_gated="false", found_at="'{}'", found_ids="'{}'", found_priorities="'{}'", look_bots="array['bench']", look_most="array[1000]",
         now="null",
-    )
+    )  # fmt: skip
     skipped = filled(QUERIES.held_elsewhere, queues="array['http']", host_ids="null", most="200", now="null")
-    take = filled(QUERIES.read_jobs, job_ids=ids, now="null")
     finish = filled(
-        QUERIES.finish_jobs, jobs=finished(ids, ":rows::tid[]"), page_ids="'{}'", page_bodies="'{}'", page_blobs="'{}'", now="null"
+        QUERIES.finish_jobs, jobs=finished(ids, ":rows::text[]"), alerts_known="false",
+        page_ids="'{}'", page_bodies="'{}'", page_blobs="'{}'", now="null",
     )  # fmt: skip
     return "\n".join(
         [
-            f"{look};",
             f"{gathered(lock)} \\gset",
             *([f"{skipped};"] if batch == 1 else []),  # with hundreds of locks out it is not counted each time
-            f"{take};", f"{finish};",
+            f"{finish};",
         ]
-    )  # fmt: skip
+    )
 
 
 TOKENS = "decode(repeat('00112233445546778899aabbccddeeff', {}), 'hex')"  # the process draws them

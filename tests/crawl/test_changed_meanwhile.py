@@ -1,15 +1,25 @@
 """Somebody changes a job between the moment in which a submit reads it and the moment in which it writes."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from opilio.crawl import submit
 from opilio.crawl.claims import check_claims
-from tests.crawl.farm import Farm, refused, said
+from tests.crawl.farm import Farm, FarmMaker, refused, said
 
 Between = Callable[[Callable[[], Awaitable[Any]]], list[bool]]
+
+
+@pytest.fixture
+async def farm(farm_with: FarmMaker) -> AsyncIterator[Farm]:
+    """Jobs are pulled from another process, so that a submit has to read them."""
+    farm = farm_with()
+    farm.opilio = replace(farm.opilio, puller=farm_with().opilio.puller)
+    yield farm
+    await farm.audit()
 
 
 @pytest.fixture

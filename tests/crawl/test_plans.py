@@ -135,11 +135,21 @@ async def check_pages(farm: Farm) -> None:
     pull = {"bots": BOTS, "now": None, "locked": "locked", "fleet_gated": False}
     none_found: dict[str, Any] = {"found_at": [], "found_ids": [], "found_priorities": []}
     touched = {
-        "a pull": await pages(farm, "lock_jobs", **pull, **none_found, free_queues=["http"]),
+        "a pull": await pages(
+            farm,
+            "lock_jobs",
+            **pull,
+            **none_found,
+            free_queues=["http"],
+            look_bots=["bot"],
+            look_most=[100],
+        ),
         "a pull behind gates": await pages(
             farm, "find_behind_gates", queues=["http"], host_ids=hosts, allowed=[1] * len(hosts)
         ),
-        "jobs that were found": await pages(farm, "lock_jobs", **pull, **await found(farm), free_queues=[]),
+        "jobs that were found": await pages(
+            farm, "lock_jobs", **pull, **await found(farm), free_queues=[], look_bots=None, look_most=None
+        ),
         "is a gate open?": await pages(
             farm, "look_before_pull", queues=["http"], bots=["bot"], cap=1000, now=None
         ),

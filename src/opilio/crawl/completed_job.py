@@ -64,6 +64,7 @@ def result_row(success: Success, result_id: UUID | None) -> FinishedRow:
         subject=row["url"],
     )
     # One by one: given to the constructor, each field would be compared with the names of all that are left out.
+    finished.known = row["known"] or None
     finished.digest = sent.claim.digest
     finished.result_id = result_id
     _set_found(finished, sent, success.before)

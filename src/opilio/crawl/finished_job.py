@@ -73,6 +73,8 @@ class FinishedRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     surprise: float | None = None
     gap_days: float | None = None
     siblings: bool = False
+    known: bool | None = None
+    """Whether all this follows from what was read when the job was locked; read now: null."""
 
 
 class StoredPage(msgspec.Struct, frozen=True):

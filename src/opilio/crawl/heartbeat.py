@@ -10,6 +10,7 @@ from opilio.clock import Clock
 from opilio.contracts.bot_api import HeartbeatAnswer, ReleaseAnswer
 from opilio.crawl.claims import Reply, check_claims
 from opilio.crawl.job import MAX_EXTENSION, Cause, State, apply
+from opilio.crawl.known_locks import KnownLocks
 from opilio.crawl.lock_end import LockEnds
 from opilio.crawl.sql import QUERIES
 from opilio.errors import Refused
@@ -20,12 +21,16 @@ _RELEASE = b"release"
 
 
 class Heartbeats:
-    def __init__(self, database: Database, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, database: Database, *, known: KnownLocks | None = None, clock: Clock | None = None
+    ) -> None:
         self._db = database
+        self._known = known or KnownLocks(clock)
         self._clock = clock or Clock()
 
     async def heartbeat(self, claims: Sequence[Claim]) -> list[Reply]:
         """Extends locks that are alive and the bot's own."""
+        self._known.forget(c.job_id for c in claims)
 
         async def work(session: Session) -> list[Reply]:
             rows = await session.fetch(
@@ -51,6 +56,7 @@ class Heartbeats:
 
     async def release(self, claims: Sequence[Claim]) -> list[Reply]:
         """Gives jobs back: same priority, same retries, ready at once."""
+        self._known.forget(c.job_id for c in claims)
         claims = [Claim(c.bot_id, c.job_id, c.lock_token, _RELEASE) for c in claims]
 
         async def work(session: Session) -> list[Reply]:

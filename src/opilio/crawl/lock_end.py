@@ -70,6 +70,7 @@ class LockEnds:
     freed_hosts: set[int] = field(default_factory=set)
     to_check: list[CrawledPage] = field(default_factory=list)  # by value alerts, where there are any
     forgiven_hosts: set[int] = field(default_factory=set)
+    alerts_known: bool = False  # whether there are any was known of all jobs
 
     def finish(self, row: Row, finished: FinishedRow) -> None:
         self.finished.append(finished)
@@ -170,7 +171,13 @@ class LockEnds:
 
     async def _finish(self, session: Session, now: datetime) -> None:
         try:
-            await session.execute(QUERIES.finish_jobs, jobs=self.finished, now=now, **_pages(self.pages))
+            await session.execute(
+                QUERIES.finish_jobs,
+                jobs=self.finished,
+                alerts_known=self.alerts_known,
+                now=now,
+                **_pages(self.pages),
+            )
         except asyncpg.DivisionByZeroError:
             raise ChangedMeanwhileError("some of the jobs are not as they were read") from None
 

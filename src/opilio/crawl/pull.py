@@ -1,6 +1,7 @@
 """Locks jobs for bots: the highest priority first, within what each host allows."""
 
 import asyncio
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from opilio.clock import Clock
 from opilio.contracts.bot_api import PullAnswer, PulledJob, Validators
 from opilio.crawl.dead_rows import DeadRows, FirstJob
 from opilio.crawl.job import Cause, State, apply
+from opilio.crawl.known_locks import KnownLocks
 from opilio.crawl.politeness import HostState, Limits, allowance, next_visit, polite_at, reopens_at
 from opilio.crawl.skipped import SkippedJobs
 from opilio.crawl.sql import QUERIES
@@ -42,6 +44,7 @@ class Puller:
         *,
         fleet: Limits | None = None,
         bot_cap: int = BOT_CAP,
+        known: KnownLocks | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._db = database
@@ -50,6 +53,7 @@ class Puller:
         self._locking: Counter[str] = Counter()  # jobs that this process is locking now, by bot
         self._near_cap = asyncio.Semaphore(2)  # each holds a connection while it locks jobs on another
         self._clock = clock or Clock()
+        self._known = known or KnownLocks(clock)
         self._dead_rows = DeadRows(database)
         self._skipped = SkippedJobs(database, self._dead_rows)
 
@@ -74,11 +78,17 @@ class Puller:
             wanted[pull.bot_id] += pull.most
         self._locking += wanted
         try:
-            known = await self._dead_rows.count_locks(wanted)
-            any_open, counted = await self._look(queues, [] if known is not None else list(wanted))
-            held = known if known is not None else dict(zip(wanted, counted, strict=True))
+            if domain is None and not await self._dead_rows.first_jobs(queues):
+                at_once = await self._lock_at_once(pulls, wanted, queues)
+                if isinstance(at_once, list):
+                    return at_once
+                any_open, held = at_once
+            else:
+                known = await self._dead_rows.count_locks(wanted)
+                any_open, counted = await self._look(queues, [] if known is not None else list(wanted))
+                held = known if known is not None else dict(zip(wanted, counted, strict=True))
             # Far below the cap pulls need not wait for each other, whatever other processes lock meanwhile.
-            near = sorted(bot for bot in wanted if held[bot] + self._locking[bot] > self._bot_cap // 8)
+            near = sorted(bot for bot in wanted if held[bot] > self._far_from_cap(bot))
             if not near:
                 return await self._lock_shares(pulls, held, queues, domain, any_open=any_open)
             async with self._near_cap, self._db.transaction() as session:
@@ -88,6 +98,29 @@ class Puller:
                 return await self._lock_shares(pulls, held, queues, domain)
         finally:
             self._locking -= wanted
+
+    def _far_from_cap(self, bot_id: str) -> int:
+        """So many locks a bot may have beside those that it is being given."""
+        return self._bot_cap // 8 - self._locking[bot_id]
+
+    async def _lock_at_once(
+        self, pulls: Sequence[Pull], wanted: Mapping[str, int], queues: Sequence[str]
+    ) -> list[list[Row]] | tuple[bool, dict[str, int]]:
+        """Jobs for each pull by one statement; what it saw if anything else is to be done first."""
+        slots = [pull.bot_id for pull in pulls for _ in range(pull.most)]
+        look = {bot_id: self._far_from_cap(bot_id) for bot_id in wanted}
+        request = LockRequest(
+            slots, list(queues), list(queues), {}, self._fleet.any, self._clock.now(), look=look
+        )
+        result = await self._lock_freely(request)
+        if result.busy is not None:
+            any_open = result.busy["any_open"]
+            if result.busy["any_ripe"]:
+                any_open |= await self._ready_jobs(request.now)
+            return any_open, dict(zip(wanted, result.busy["held"], strict=True))
+        rows = await self._lock(slots, queues, None, any_open=None, begun=result)
+        taken = itertools.count()
+        return [[rows[slot] for slot in itertools.islice(taken, pull.most) if slot in rows] for pull in pulls]
 
     async def _count_locks(self, session: Session, bots: Iterable[str]) -> dict[str, int]:
         rows = await session.fetch(QUERIES.count_locks, bots=list(bots), cap=self._bot_cap)
@@ -114,17 +147,29 @@ class Puller:
         return [[rows[slot] for slot in share if slot in rows] for share in shares]
 
     async def _lock(
-        self, slots: list[str], queues: Sequence[str], domain: str | None, *, any_open: bool | None
+        self,
+        slots: list[str],
+        queues: Sequence[str],
+        domain: str | None,
+        *,
+        any_open: bool | None,
+        begun: "LockRound | None" = None,
     ) -> dict[int, Row]:
-        """Jobs by the slot that they were locked for; a pull has one slot for each job that it wants."""
+        """Jobs by the slot that they were locked for; a pull has one slot for each job that it wants.
+
+        `begun` is what the first round brought, if it is over.
+        """
         found: dict[int, Row] = {}
         first = await self._dead_rows.first_jobs(queues) if domain is None else []
         for _ in range(_ROUNDS):
             empty = [slot for slot in range(len(slots)) if slot not in found]
-            if any_open is None:
-                any_open, _ = await self._look(queues, [])
-            wanted = [slots[slot] for slot in empty]
-            result = await self._lock_round(wanted, queues, domain, first, any_open=any_open)
+            if begun is not None:
+                result, begun = begun, None
+            else:
+                if any_open is None:
+                    any_open, _ = await self._look(queues, [])
+                wanted = [slots[slot] for slot in empty]
+                result = await self._lock_round(wanted, queues, domain, first, any_open=any_open)
             found |= {empty[row["ord"] - 1]: row for row in result.rows}
             for host_id in result.to_park:
                 await self._park(host_id)
@@ -147,12 +192,16 @@ class Puller:
         )
         any_open: bool = row["any_open"]
         if row["any_ripe"]:
-            any_open |= await self._db.transact(
-                lambda session: session.value(QUERIES.ready_jobs, fleet_gated=self._fleet.any, now=now),
-                hot=True,
-                autocommit=True,
-            )
+            any_open |= await self._ready_jobs(now)
         return any_open, row["held"]
+
+    async def _ready_jobs(self, now: datetime | None) -> bool:
+        """Readies jobs whose time has come; whether any of them wait behind a gate, which then is open."""
+        return await self._db.transact(
+            lambda session: session.value(QUERIES.ready_jobs, fleet_gated=self._fleet.any, now=now),
+            hot=True,
+            autocommit=True,
+        )
 
     async def _lock_round(
         self,
@@ -171,8 +220,8 @@ class Puller:
         if not any_open:
             found = await self._lock_freely(request)
         else:
-            found = await self._db.transact(
-                lambda session: self._lock_behind_gates(session, request), hot=True
+            found = self._keep(
+                await self._db.transact(lambda session: self._lock_behind_gates(session, request), hot=True)
             )
         self._dead_rows.passed(row for row in found.rows if row["host_id"] not in found.gated)
         return found
@@ -191,14 +240,20 @@ class Puller:
             taken = await session.fetch(QUERIES.take_hosts, host_ids=gated) if gated else []
             return await self._lock_politely(session, request, taken, more=False)
 
-        return await self._db.transact(work, hot=True)
+        return self._keep(await self._db.transact(work, hot=True))
 
     async def _lock_freely(self, request: "LockRequest") -> "LockRound":
-        return await self._db.transact(
-            lambda session: _lock_jobs(session, request, {}),
-            hot=True,
-            autocommit=not request.first,
+        return self._keep(
+            await self._db.transact(
+                lambda session: _lock_jobs(session, request, {}),
+                hot=True,
+                autocommit=not request.first,
+            )
         )
+
+    def _keep(self, found: "LockRound") -> "LockRound":
+        self._known.keep([row for row in found.rows if row["host_id"] not in found.gated])
+        return found
 
     async def _lock_behind_gates(self, session: Session, request: "LockRequest") -> "LockRound":
         most = len(request.slots)
@@ -253,6 +308,8 @@ class LockRequest:
     fleet_gated: bool
     now: datetime | None
     first: Sequence[FirstJob] = ()
+    look: Mapping[str, int] | None = None
+    """How many locks each bot may have; jobs are locked only if none has more, and nothing is to be done first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +320,8 @@ class LockRound:
     to_park: set[int]
     more: bool = False
     gated: frozenset[int] = frozenset()
+    busy: Row | None = None
+    """What was seen, if something is to be done before jobs are locked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,11 +349,16 @@ async def _lock_jobs(session: Session, request: LockRequest, allowed: Mapping[in
         found_at=[row["row_at"] for row in usable],
         found_ids=[row["job_id"] for row in usable],
         found_priorities=[row["priority"] for row in usable],
+        look_bots=None if request.look is None else list(request.look),
+        look_most=None if request.look is None else list(request.look.values()),
         now=request.now,
     )
+    if rows[0]["job_id"] is None:  # no job was locked: one row says why, and which hosts to park
+        return LockRound(
+            [], to_park.union(rows[0]["to_park"] or ()), busy=rows[0] if rows[0]["held"] else None
+        )
     to_park.update(rows[0]["to_park"] or ())
-    # Where no job was locked, one row without a job says which hosts to park.
-    return LockRound([row for row in rows if row["job_id"] is not None], to_park)
+    return LockRound(rows, to_park)
 
 
 async def _find_jobs(session: Session, request: LockRequest, allowed: Mapping[int, int]) -> list[Row]:

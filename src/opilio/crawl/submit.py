@@ -18,11 +18,12 @@ from opilio.crawl import retry
 from opilio.crawl.adaptive.reschedule import Rescheduled, change_time, has_changed, reschedule
 from opilio.crawl.alert import CrawledPage
 from opilio.crawl.alerts import check_alerts
-from opilio.crawl.claims import Reply, check_claims
+from opilio.crawl.claims import CheckedClaims, Reply, check_claims
 from opilio.crawl.completed_job import Success, result_row, unmodified_row
 from opilio.crawl.finished_job import StoredPage, failed_row
 from opilio.crawl.history import Change, Values, changes
 from opilio.crawl.job import State
+from opilio.crawl.known_locks import KnownLocks
 from opilio.crawl.lock_end import LateResult, LockEnds, failed_event, retry_facts
 from opilio.crawl.politeness import cool_down
 from opilio.crawl.submission import Submission
@@ -70,9 +71,11 @@ class Submitter:
         *,
         jitter: float = 0.1,
         tolerance: Mapping[str, float] | None = None,
+        known: KnownLocks | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._db = database
+        self._known = known or KnownLocks(clock)
         self._pages = pages
         self._jitter = jitter
         self._tolerance = tolerance or {}
@@ -116,11 +119,13 @@ class Submitter:
         lock: bool,
     ) -> list[Reply]:
         """Without `lock` a transaction begins when all is decided, if it takes more than one statement."""
-        checked = await check_claims(session, [s.claim for s in batch], self._clock.now(), lock=lock)
-        ends = LockEnds()
-        visits, result_ids = self._visits(batch, checked.rows), uuid7s(len(batch))
+        checked = await self._check(session, batch, lock=lock)
+        ends = LockEnds(alerts_known=any(row["any_alerts"] for row in checked.rows if row is not None))
+        visits, result_ids = self._visits(batch, checked), uuid7s(len(batch))
         replies = [
-            self._apply(ends, sent, row, uploads.get(i) or Upload(result_ids[i], None), visits.get(i))
+            self._apply(
+                ends, sent, row, checked.now, uploads.get(i) or Upload(result_ids[i], None), visits.get(i)
+            )
             if status is ACCEPTED and row is not None
             else _refuse(ends, sent, status, checked.now)
             for i, (sent, (_, status, row)) in enumerate(zip(batch, checked, strict=True))
@@ -131,6 +136,21 @@ class Submitter:
             async with session.transaction():
                 await _write(session, ends, checked.now)
         return replies
+
+    async def _check(self, session: Session, batch: Sequence[Submission], *, lock: bool) -> CheckedClaims:
+        """Claims on jobs that are known since they were locked are not read again, if they succeed."""
+        claims, now = [sent.claim for sent in batch], self._known.now()
+        if lock or now is None:
+            return await check_claims(session, claims, self._clock.now(), lock=lock)
+        rows = self._known.take([sent.claim if sent.success else None for sent in batch], now)
+        unknown = [position for position, row in enumerate(rows) if row is None]
+        if not unknown:
+            return CheckedClaims(now, claims, [ACCEPTED] * len(claims), rows)
+        read = await check_claims(session, [claims[i] for i in unknown], self._clock.now(), lock=False)
+        statuses: list[ClaimStatus] = [ACCEPTED] * len(claims)
+        for position, (_, status, row) in zip(unknown, read, strict=True):
+            statuses[position], rows[position] = status, row
+        return CheckedClaims(read.now, claims, statuses, rows)
 
     async def _upload(self, batch: Sequence[Submission]) -> "dict[int, Upload | Refused]":
         """Large pages of accepted claims, side by side; a page that cannot be stored costs its own item only."""
@@ -163,14 +183,14 @@ class Submitter:
                 seconds=_RETRY_AFTER,
             )
 
-    def _visits(self, batch: Sequence[Submission], rows: Sequence[Row | None]) -> "dict[int, Seen]":
+    def _visits(self, batch: Sequence[Submission], checked: CheckedClaims) -> "dict[int, Seen]":
         """What adaptive policies saw and when they are visited next, by position.
 
         For the whole batch at once: the rule is a third faster while its code and data stay in the processor's caches.
         """
         return {
-            position: self._adapt(row, sent)
-            for position, (sent, row) in enumerate(zip(batch, rows, strict=True))
+            position: self._adapt(row, sent, checked.now)
+            for position, (sent, row) in enumerate(zip(batch, checked.rows, strict=True))
             if row is not None and row["pool"] is not None and sent.success
         }
 
@@ -179,6 +199,7 @@ class Submitter:
         ends: LockEnds,
         sent: Submission,
         row: Row,
+        now: datetime,
         upload: "Upload | Refused",
         seen: "Seen | None",
     ) -> Reply:
@@ -186,15 +207,15 @@ class Submitter:
             return Reply(refusal=upload)
         if not sent.success:
             return self._fail(ends, row, sent)
-        success = self._planned(row, sent, seen) if seen is not None else self._fixed(row, sent)
+        success = self._planned(row, sent, seen) if seen is not None else self._fixed(row, sent, now)
         if sent.not_modified:
             ends.finish(row, unmodified_row(success))
             return _done(success, row["last_result_id"], success.before)
         return _store(ends, success, upload)
 
-    def _fixed(self, row: Row, sent: Submission) -> Success:
+    def _fixed(self, row: Row, sent: Submission, now: datetime) -> Success:
         before = _last_values(row)
-        next_run_at = retry.next_run(row["frequency_hours"], row["at"], self._draw())
+        next_run_at = retry.next_run(row["frequency_hours"], now, self._draw())
         return Success(
             row, sent, next_run_at, retry.succeed(row["error_rate"]), before, changes(before, sent.values)
         )
@@ -211,7 +232,7 @@ class Submitter:
             seen.rescheduled,
         )
 
-    def _adapt(self, row: Row, sent: Submission) -> "Seen":
+    def _adapt(self, row: Row, sent: Submission, now: datetime) -> "Seen":
         """The next visit of an adaptive policy."""
         before = _last_values(row)
         changed = changes(before, sent.values)
@@ -223,8 +244,8 @@ class Submitter:
             not_modified=sent.not_modified,
             tolerance=self._tolerance,
         )
-        at = change_time(row, sent.changed_at, sent.validators.last_modified) if saw_change else None
-        return Seen(before, changed, reschedule(row, saw_change, at, (random.random(), random.random())))
+        at = change_time(row, now, sent.changed_at, sent.validators.last_modified) if saw_change else None
+        return Seen(before, changed, reschedule(row, now, saw_change, at, (random.random(), random.random())))
 
     def _fail(self, ends: LockEnds, row: Row, sent: Submission) -> Reply:
         wait = self._cool(ends, row, sent)
@@ -326,7 +347,7 @@ def _store(ends: LockEnds, success: Success, upload: Upload) -> Reply:
     ends.finish(row, result_row(success, upload.result_id))
     if sent.raw_html is not None:
         ends.pages.append(StoredPage(upload.result_id, None if upload.blob else sent.raw_html, upload.blob))
-    if row["any_alerts"]:
+    if ends.alerts_known:
         ends.to_check.append(CrawledPage(row["policy_id"], row["url"], success.before, sent.values))
     return _done(success, upload.result_id, sent.values)
 

@@ -22,6 +22,7 @@ from opilio.crawl.dispatcher import Dispatcher
 from opilio.crawl.expire import LockExpiry
 from opilio.crawl.heartbeat import Heartbeats
 from opilio.crawl.hosts import Hosts
+from opilio.crawl.known_locks import KnownLocks
 from opilio.crawl.operator_actions import OperatorActions
 from opilio.crawl.policies import Policies
 from opilio.crawl.pull import Puller
@@ -132,11 +133,17 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
     pages = PageStore(open_store(settings.blobs))
     fleet, rules = settings.fleet_limits, settings.rule_table
     jitter = settings.schedule_jitter
-    puller = Puller(database, fleet=fleet, bot_cap=settings.bot_max_locked, clock=clock)
+    known = KnownLocks(clock)
+    puller = Puller(database, fleet=fleet, bot_cap=settings.bot_max_locked, known=known, clock=clock)
     submitter = Submitter(
-        database, pages, jitter=jitter, tolerance=settings.change_tolerance_percent, clock=clock
+        database,
+        pages,
+        jitter=jitter,
+        tolerance=settings.change_tolerance_percent,
+        known=known,
+        clock=clock,
     )
-    heartbeats = Heartbeats(database, clock=clock)
+    heartbeats = Heartbeats(database, known=known, clock=clock)
     expiry = LockExpiry(database, jitter=jitter, clock=clock)
     return Opilio(
         settings=settings,

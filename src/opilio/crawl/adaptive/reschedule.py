@@ -111,7 +111,9 @@ def _has_values(values: Values) -> bool:
     )
 
 
-def change_time(row: Row, changed_at: datetime | None, last_modified: str | None) -> datetime | None:
+def change_time(
+    row: Row, now: datetime, changed_at: datetime | None, last_modified: str | None
+) -> datetime | None:
     """When the page changed, if the bot or the page's own Last-Modified can be trusted to know."""
     if changed_at is not None:
         return changed_at
@@ -122,7 +124,7 @@ def change_time(row: Row, changed_at: datetime | None, last_modified: str | None
     except ValueError:
         return None
     at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    return at if at < row["at"] - _DYNAMIC else None
+    return at if at < now - _DYNAMIC else None
 
 
 def prior_of(row: Row) -> Rate:
@@ -146,10 +148,10 @@ def learnt_of(row: Row) -> Learnt:
 
 
 def reschedule(
-    row: Row, changed: bool | None, changed_at: datetime | None, chance: tuple[float, float]
+    row: Row, at: datetime, changed: bool | None, changed_at: datetime | None, chance: tuple[float, float]
 ) -> Rescheduled:
     """Before the first price is known, the base frequency decides."""
-    seconds: float = row["at"].timestamp()
+    seconds = at.timestamp()
     now = seconds / _DAY
     prior, learnt = prior_of(row), learnt_of(row)
     known, gap = learnt, None

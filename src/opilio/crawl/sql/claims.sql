@@ -12,7 +12,7 @@ select j.job_id, j.policy_id, j.ctid::text as row_at, j.xmin::text as version, j
        coalesce(h.prior_days, b.prior_days) as prior_days, coalesce(h.prior_hours, b.prior_hours) as prior_hours,
        b.longest_days, h.siblings,
        h.name as host, (select exists (select 1 from gate)) and exists (select 1 from gate g where g.host_id = j.host_id) as behind_gate, h.cooling_until, h.strikes,
-       (select exists (select 1 from value_alert where enabled)) as any_alerts, coalesce(:now::timestamptz, now()) as at
+       (select exists (select 1 from value_alert where enabled)) as any_alerts, false as known, coalesce(:now::timestamptz, now()) as at
 from crawl_state j
 join policy p on p.policy_id = j.policy_id
 join host h on h.host_id = j.host_id

@@ -1,6 +1,7 @@
 -- name: finish_jobs
 -- Ends jobs: the policy is due again, job archived, result and its changes stored, event written: all or nothing. A job with a result is one row, which is
--- also its result and its event; the views result_source and event_source show them. Fails where a row is not as it was read.
+-- also its result and its event; the views result_source and event_source show them. Fails where a row is not as it was read; or, of jobs that
+-- are known since they were locked, where something beside the row is not as known_locks.py takes it to be.
 with input as materialized (
   select * from json_to_recordset(:jobs::json) as i(
     row_at tid, version xid, job_id uuid, state text, by text, reason text, error text, error_code text, next_run_at timestamptz,
@@ -8,7 +9,7 @@ with input as materialized (
     data text, html_hash text, duration float8, last_data text, digest text, answer text, event_type text, subject text, event text,
     changed text, first_values text, new_values text,
     pool text, early_at timestamptz, etag text, last_modified text, rate_shape float8, rate_days float8, daily_hours text,
-    interval_days float8, price_used float8, visits int, changes_seen int, surprise real, gap_days real, siblings boolean)),
+    interval_days float8, price_used float8, visits int, changes_seen int, surprise real, gap_days real, siblings boolean, known boolean)),
 clock as (select coalesce(:now::timestamptz, now()) as at),
 archived as (
   insert into job_archive (job_id, policy_id, host_id, queue, status, priority, base_priority, retry_count, max_retries,
@@ -50,7 +51,12 @@ ended as (
     price_used = coalesce(i.price_used, s.price_used), visits = s.visits + coalesce(i.visits, 0),
     changes_seen = s.changes_seen + coalesce(i.changes_seen, 0),
     surprise = coalesce(i.surprise, s.surprise), gap_days = coalesce(i.gap_days, s.gap_days)
-  from input i cross join clock where s.ctid = i.row_at and s.xmin = i.version and s.job_id = i.job_id
+  from input i cross join clock
+  where s.ctid = i.row_at and s.xmin = i.version and s.job_id = i.job_id and (
+    i.known is null or (
+      not ((select exists (select 1 from host where strikes > 0)) and exists (select 1 from host h where h.host_id = s.host_id and h.strikes > 0))
+      and (:alerts_known::boolean or not (select exists (select 1 from value_alert where enabled)))
+      and not ((select exists (select 1 from gate)) and exists (select 1 from gate g where g.host_id = s.host_id))))
   returning 1),
 siblings as (  -- looked at by the scheduler
   insert into sibling_change (host_id, folder)

@@ -122,18 +122,38 @@ join host h on h.host_id = j.host_id;
 -- name: lock_jobs
 -- Locks the best jobs for a list of bots, one place in the list per job: those that were found already, and those of hosts without
 -- limits, which come from one index in order of priority. Hosts that got limits after their jobs were made are told, to be parked.
+-- With look_bots, only if nothing else is to be done first: no job can be readied, no gate is open, and none of these bots has more locks
+-- than said; else the look is all that is answered. What a submit must know of a job comes with it, see known_locks.py.
 -- The time of the look, not of the transaction: a job may have been created since that began.
 with clock as (select coalesce(:now::timestamptz, clock_timestamp()) as at),
+seen as materialized (
+  select exists (select 1 from crawl_state j where j.place = 'later' and j.run_at <= (select at from clock)) as any_ripe,
+    exists (
+      select 1 from generate_series(case when exists (select 1 from gate) then 100 else -1 end, 0, -1) p(priority)
+      cross join unnest(:free_queues::text[]) q(queue)
+      cross join lateral (
+        select 1 from gate g
+        where g.queue = q.queue and g.top_priority = p.priority and g.open_at <= (select at from clock)
+        limit 1) g) as any_open,
+    array(
+      select (select count(*) from (
+        select 1 from crawl_state j where j.locked_by = b.bot_id and j.place = 'locked' limit greatest(b.most, 0) + 1) held)::int
+      from unnest(:look_bots::text[], :look_most::int[]) with ordinality b(bot_id, most, place) order by b.place) as held
+  where :look_bots::text[] is not null),
+busy as materialized (
+  select s.* from seen s
+  where s.any_ripe or s.any_open or exists (select 1 from unnest(s.held, :look_most::int[]) b(held, most) where b.held > b.most)),
 free as materialized (
-  select j.row_at, j.job_id, j.priority, j.host_id, h.gated or :fleet_gated::boolean as gated
+  select j.row_at, j.job_id, j.priority, j.host_id,
+    :fleet_gated::boolean or ((select exists (select 1 from host where gated))  -- nearly always none: one look for all jobs
+      and exists (select 1 from host h where h.host_id = j.host_id and h.gated)) as gated
   from unnest(:free_queues::text[]) q(queue)
   cross join lateral (
     select a.ctid as row_at, a.job_id, a.host_id, a.priority from crawl_state a
     where a.place = 'free' and a.queue = q.queue
     order by a.priority desc, a.job_id
-    limit cardinality(:bots::text[])
-    for update skip locked) j
-  join host h on h.host_id = j.host_id),
+    limit case when exists (select 1 from busy) then 0 else cardinality(:bots::text[]) end
+    for update skip locked) j),
 chosen as (
   select c.row_at, row_number() over (order by c.priority desc, c.job_id) as ord from (
     select f.row_at, f.job_id, f.priority from free f where not f.gated
@@ -149,11 +169,24 @@ locked as (
     lock_token = encode(substr(:tokens::bytea, c.ord::int * 16 - 15, 16), 'hex')::uuid
   from chosen c cross join clock cross join policy p
   where j.ctid = c.row_at and p.policy_id = j.policy_id  -- where the row is: it is locked since it was found
-  returning c.ord, j.job_id, j.host_id, j.priority, j.queue, j.max_retries, j.retry_count, j.lock_ttl_seconds,
-            j.locked_until, j.lock_token, p.url, p.crawl_config::text as crawl_config, p.rule_set::text as rule_set,
-            j.etag, j.last_modified)
-select l.*, (select array_agg(distinct f.host_id) from free f where f.gated) as to_park
-from (select) at_least_one_row left join locked l on true
+  returning c.ord, j.ctid::text as row_at, j.xmin::text as version, j.job_id, j.policy_id, j.host_id, j.priority, j.queue,
+    j.max_retries, j.retry_count, j.locked_by, j.lock_ttl_seconds, j.locked_until, j.lock_token,
+    p.url, p.crawl_config::text as crawl_config, p.rule_set::text as rule_set, p.frequency_hours, p.pool,
+    j.etag, j.last_modified, j.error_rate, j.last_result_id, j.last_price, j.last_currency, j.last_title, j.last_in_stock, j.last_data,
+    -- what only the rule of adaptive policies reads
+    case when p.pool is not null then j.last_html_hash end as last_html_hash,
+    case when p.pool is not null then j.last_success_at end as last_success_at,
+    case when p.pool is not null then p.priority end as importance, case when p.pool is not null then p.hot end as hot,
+    p.min_interval_hours, p.max_interval_hours, j.rate_shape, j.rate_days, j.daily_hours)
+select l.*, true as known, 0 as strikes, false as behind_gate, (select exists (select 1 from value_alert where enabled)) as any_alerts,
+  clock.at, greatest(b.price, h.crawl_price) as price, coalesce(h.prior_shape, b.prior_shape) as prior_shape,
+  coalesce(h.prior_days, b.prior_days) as prior_days, coalesce(h.prior_hours, b.prior_hours) as prior_hours,
+  b.longest_days, h.siblings,
+  (select array_agg(distinct f.host_id) from free f where f.gated) as to_park,
+  (select any_ripe from busy) as any_ripe, (select any_open from busy) as any_open, (select held from busy) as held
+from clock left join locked l on true
+left join crawl_pool b on b.pool = l.pool  -- none for a fixed schedule
+left join host h on h.host_id = case when l.pool is not null then l.host_id end
 order by l.ord;
 
 -- name: close_gates

@@ -1,0 +1,65 @@
+"""The locks that this process gave, with what it read when it locked the jobs: a submit need not read it again.
+
+A result usually comes to the process that gave the job, and nobody was at the job meanwhile. Whoever changes a job changes the version
+of its row, and a trigger does so for whoever changes its policy; `finish_jobs` compares it, and looks at what else may matter by then: a
+host that got a gate or strikes, the first value alert. Where anything is not as it was, the submit reads. docs/adr/0033-known-locks.md
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from opilio.adapters.postgres import Row
+from opilio.clock import Clock
+from opilio.lock_rules import Claim, holds
+
+_MOST = 20_000
+_CLOCK_SECONDS = 5.0
+
+
+class KnownLocks:
+    """Each is used once. The time is the database's, which every pull tells anew, plus what has passed since."""
+
+    def __init__(self, clock: Clock | None = None, *, most: int = _MOST) -> None:
+        self._clock = clock or Clock()
+        self._most = most
+        self._rows: dict[int, Row] = {}  # by the number of the job's id, which is compared in C
+        self._told_at: datetime | None = None
+        self._heard = 0.0
+
+    def keep(self, rows: Iterable[Row]) -> None:
+        """Jobs that were locked now, none of them behind a gate."""
+        known = {row["job_id"].int: row for row in rows}
+        if not known:
+            return
+        self._rows |= known
+        self._told_at, self._heard = next(iter(known.values()))["at"], time.monotonic()
+        while len(self._rows) > self._most:
+            del self._rows[next(iter(self._rows))]  # the oldest
+
+    def now(self) -> datetime | None:
+        """The database's time; nothing if no pull told it a moment ago."""
+        fixed = self._clock.now()
+        if fixed is not None:
+            return fixed
+        passed = time.monotonic() - self._heard
+        if self._told_at is None or passed > _CLOCK_SECONDS:
+            return None
+        return self._told_at + timedelta(seconds=passed)
+
+    def take(self, claims: Sequence[Claim | None], now: datetime) -> list[Row | None]:
+        """The jobs that these bots hold, as far as is known; a claim may be left out."""
+        return [self._take(claim, now) for claim in claims]
+
+    def _take(self, claim: Claim | None, now: datetime) -> Row | None:
+        row = self._rows.pop(claim.job_id.int, None) if claim is not None else None
+        if claim is None or row is None:
+            return None
+        held = holds(claim, "locked", row["locked_by"], row["lock_token"], row["locked_until"], now)
+        return row if held else None
+
+    def forget(self, job_ids: Iterable[UUID]) -> None:
+        """Locks that are about to change."""
+        for job_id in job_ids:
+            self._rows.pop(job_id.int, None)

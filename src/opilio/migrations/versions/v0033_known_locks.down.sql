@@ -1,0 +1,3 @@
+drop index host_struck;
+drop trigger policy_changed on policy;
+drop function opilio_policy_changed();

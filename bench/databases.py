@@ -63,7 +63,7 @@ async def run(url: str, sql: str, *args: Any) -> Any:
 HOSTS = "insert into host (name) select 'shop' || n || '.example' from generate_series(1, $1::int) n"
 POLICIES = """
 insert into policy (url, host_id, frequency_hours, priority, max_retries, retry_backoff_minutes, timeout_minutes, job_queue, schedule)
-select 'https://shop' || h.host_id || '.example/product/' || n, h.host_id, 24, n % 101, 3, 5, 10, 'http', $3::text
+select 'https://shop' || h.host_id || '.example/product/' || n, h.host_id, 24, coalesce($4::int, n % 101), 3, 5, 10, 'http', $3::text
 from generate_series(1, $1::int) n join host h on h.host_id = 1 + n % $2::int"""
 POOL = """
 insert into crawl_pool (pool, budget_per_day, price, pages, tokens_at, refitted_at)
@@ -111,14 +111,18 @@ async def fill(
     due: bool = False,
     crawled: bool = False,
     schedule: str = "fixed",
+    priority: int | None = None,
 ) -> None:
-    """Policies, and for each of them a pending job, the first or a later one, or a place among the due ones, as wanted."""
+    """Policies, and for each of them a pending job, the first or a later one, or a place among the due ones, as wanted.
+
+    They have all priorities from 0 to 100, or one.
+    """
     connection = await asyncpg.connect(url, command_timeout=600)
     try:
         await connection.execute("set synchronous_commit = off")
         async with without_indexes(connection, "policy", "crawl_state"):
             await connection.execute(HOSTS, hosts)
-            await connection.execute(POLICIES, policies, hosts, schedule)
+            await connection.execute(POLICIES, policies, hosts, schedule, priority)
             if jobs:
                 await connection.execute(JOBS, crawled)
             if due:

@@ -1,7 +1,7 @@
 """Opilio beside its peers, fetch to complete, each in turn in one run, three times.
 
 What is the same for all: every job is on disk before it is handed out and its end is on disk before it counts; the body of a
-job has 550 bytes; as many jobs at a time, or as many workers, as Opilio's bots have; whoever uses PostgreSQL has its tables vacuumed and
+job has 550 bytes; all jobs have the same priority; as many jobs at a time, or as many workers, as Opilio's bots have; whoever uses PostgreSQL has its tables vacuumed and
 analyzed and a checkpoint behind it; Opilio and pgqueuer have worked for a moment when the clock starts. Each peer has the settings that its own documents name for many short tasks:
 batches, concurrent tasks and a pool of connections for pgqueuer on uvloop, concurrency for procrastinate, a large prefetch and no gossip for
 Celery, a binlog with fsync for beanstalkd. What is not the same: Opilio goes over HTTP and does more for a job (a lock with a fence, a
@@ -9,7 +9,8 @@ result, the history of values, the next run of the policy, an event); the Python
 fetched it.
 
 Opilio's pages were crawled a day before and are as they were, because nearly every crawl of a page is one of these. Its first crawl,
-which finds every value new and writes a history of them, is measured in a row of its own.
+which finds every value new and writes a history of them, is measured in a row of its own; so are jobs of all priorities, whose rows
+lie far apart.
 """
 
 import asyncio
@@ -32,17 +33,17 @@ from bench.databases import create_database, fill, opilio_on, server, settle
 from bench.report import Table, median, progress
 from bench.size import scaled
 
-WAITING, SECONDS, WARM_UP, ROUNDS = scaled(120_000, 10_000), scaled(6, 1), 1, scaled(3, 1)
+WAITING, SECONDS, WARM_UP, ROUNDS = scaled(360_000, 10_000), scaled(6, 1), 1, scaled(3, 1)
 # So many that each works for some seconds.
 PGQUEUER_JOBS, PROCRASTINATE_JOBS, CELERY_JOBS, BEANSTALKD_JOBS = (
-    scaled(jobs, 200) for jobs in (20_000, 2_000, 5_000, 10_000)
+    scaled(jobs, 200) for jobs in (120_000, 5_000, 15_000, 40_000)
 )
 BATCH, BATCH_BOTS, SINGLE_BOTS = 100, 4, 64
 PAYLOAD = {"url": "https://shop.example/product/1", "note": "x" * 500}
 BYTES = 550
 
 IN_BATCHES, ONE_BY_ONE = "Opilio, 100 jobs a request, 4 bots", "Opilio, 1 job a request, 64 bots"
-FIRST_CRAWLS = f"{IN_BATCHES}, first crawls"
+FIRST_CRAWLS, SPREAD = f"{IN_BATCHES}, first crawls", f"{IN_BATCHES}, 101 priorities"
 PGQUEUER, PROCRASTINATE = "pgqueuer, batches of 100", "procrastinate, 64 at once"
 CELERY = "Celery on a quorum queue, 2 processes"
 BEANSTALKD = "beanstalkd, fsync for every job, 64 workers"
@@ -63,6 +64,7 @@ def _runs(server_url: str) -> dict[str, Callable[[], Awaitable[float]]]:
     runs: dict[str, Callable[[], Awaitable[float]]] = {
         IN_BATCHES: lambda: _opilio(server_url, batch=BATCH, bots=BATCH_BOTS),
         FIRST_CRAWLS: lambda: _opilio(server_url, batch=BATCH, bots=BATCH_BOTS, crawled=False),
+        SPREAD: lambda: _opilio(server_url, batch=BATCH, bots=BATCH_BOTS, priority=None),
         ONE_BY_ONE: lambda: _opilio(server_url, batch=1, bots=SINGLE_BOTS),
         PGQUEUER: lambda: _pgqueuer(server_url),
         PROCRASTINATE: lambda: _procrastinate(server_url),
@@ -93,10 +95,12 @@ def _times(rates: dict[str, list[float]], ours: str, theirs: str) -> float:
     return median([our / their for our, their in zip(rates[ours], rates[theirs], strict=True)])
 
 
-async def _opilio(server_url: str, *, batch: int, bots: int, crawled: bool = True) -> float:
+async def _opilio(
+    server_url: str, *, batch: int, bots: int, crawled: bool = True, priority: int | None = 50
+) -> float:
     url = await create_database(server_url, "peer_opilio")
     async with opilio_on(url) as wired:
-        await fill(url, WAITING, jobs=True, crawled=crawled)
+        await fill(url, WAITING, jobs=True, crawled=crawled, priority=priority)
         who = await logins(wired.database, bots)
     await settle(url)
     with tempfile.TemporaryDirectory() as folder:

@@ -51,19 +51,21 @@ def script(batch: int) -> str:
     """One cycle: pull a batch, submit it, as crawl.pull and crawl.submit do."""
     ids = ":ids::uuid[]"
     lock = filled(
-        QUERIES.lock_jobs, locked="'locked'", tokens=TOKENS.format(batch), bots=same("'bench'", "text", batch), free_queues="array['http']",
-        fleet_gated="false", found_at="'{}'", found_ids="'{}'", found_priorities="'{}'", look_bots="array['bench']", look_most="array[1000]",
+        QUERIES.without("lock_jobs", "found"), locked="'locked'", tokens=TOKENS.format(batch), bots=same("'bench'", "text", batch), free_queues="array['http']",
+        fleet_gated="false", look_bots="array['bench']", look_most="array[1000]",
         now="null",
     )  # fmt: skip
     skipped = filled(QUERIES.held_elsewhere, queues="array['http']", host_ids="null", most="200", now="null")
     finish = filled(
-        QUERIES.finish_jobs, jobs=finished(ids, ":rows::text[]"), alerts_known="false",
-        page_ids="'{}'", page_bodies="'{}'", page_blobs="'{}'", now="null",
+        QUERIES.without("finish_jobs", "rare"), jobs=finished(ids, ":rows::text[]"), alerts_known="false",
+        now="null",
     )  # fmt: skip
     return "\n".join(
         [
             f"{gathered(lock)} \\gset",
-            *([f"{skipped};"] if batch == 1 else []),  # with hundreds of locks out it is not counted each time
+            *(
+                [f"{skipped};"] if batch == 1 else []
+            ),  # with hundreds of locks out it is not counted each time
             f"{finish};",
         ]
     )

@@ -155,7 +155,7 @@ async def fill(url: str) -> list[UUID]:
     async with connected(url) as connection:
         await connection.execute("set synchronous_commit = off")
         await connection.execute(HOSTS, HOST_COUNT)
-        await connection.execute(POLICIES, PAGES, HOST_COUNT, "fixed")
+        await connection.execute(POLICIES, PAGES, HOST_COUNT, "fixed", None)
         await connection.execute(STATES)
         now = datetime.now(UTC)
         for table, unit in PARTITIONS.items():

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from opilio.adapters.postgres import Database, load_queries
-from opilio.adapters.postgres.queries import parse_statement
+from opilio.adapters.postgres.queries import Queries, parse_statement
 
 PARTS = [
     "opilio.access",
@@ -29,6 +29,18 @@ def test_names_become_numbers() -> None:
 def test_a_parameter_cannot_be_forgotten() -> None:
     with pytest.raises(TypeError, match=r"missing \['a'\], unknown \['b'\]"):
         parse_statement("x", "select :a").bind({"b": 1})
+
+
+def test_parts_can_be_left_out() -> None:
+    queries = Queries(
+        {"x": "select :a,\n  -- [rare\n  :b,\n  -- rare]\n  :c\n-- [rare\n, :b + 1\n-- rare]\n"}
+    )
+    assert queries.x.params == ("a", "b", "c")
+    shorter = queries.without("x", "rare")
+    assert (shorter.sql.split(), shorter.params) == (["select", "$1,", "$2"], ("a", "c"))
+    assert queries.without("x", "rare") is shorter
+    with pytest.raises(AttributeError, match="x has no part odd"):
+        queries.without("x", "odd")
 
 
 @pytest.mark.parametrize("part", PARTS)

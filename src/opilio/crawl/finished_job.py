@@ -77,6 +77,11 @@ class FinishedRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Whether all this follows from what was read when the job was locked; read now: null."""
 
 
+def is_usual(row: FinishedRow) -> bool:
+    """Whether a job has a result in which nothing is new: its row is all that is written."""
+    return row.result_id is not None and row.changed is None and not row.siblings
+
+
 class StoredPage(msgspec.Struct, frozen=True):
     """The page of a result: in the database, or where large pages are."""
 

@@ -13,7 +13,7 @@ import msgspec
 from opilio.adapters.postgres import ChangedMeanwhileError, Row, Session
 from opilio.contracts import events
 from opilio.crawl.alert import CrawledPage
-from opilio.crawl.finished_job import FinishedRow, StoredPage
+from opilio.crawl.finished_job import FinishedRow, StoredPage, is_usual
 from opilio.crawl.job import Cause, State, apply
 from opilio.crawl.politeness import FORGIVEN_AFTER, Cooling
 from opilio.crawl.retry import Decision, RetryFacts
@@ -170,13 +170,12 @@ class LockEnds:
         )
 
     async def _finish(self, session: Session, now: datetime) -> None:
+        usual = not self.pages and all(map(is_usual, self.finished))
+        finish = QUERIES.without("finish_jobs", "rare") if usual else QUERIES.finish_jobs
+        pages = {} if usual else _pages(self.pages)
         try:
             await session.execute(
-                QUERIES.finish_jobs,
-                jobs=self.finished,
-                alerts_known=self.alerts_known,
-                now=now,
-                **_pages(self.pages),
+                finish, jobs=self.finished, alerts_known=self.alerts_known, now=now, **pages
             )
         except asyncpg.DivisionByZeroError:
             raise ChangedMeanwhileError("some of the jobs are not as they were read") from None

@@ -340,15 +340,13 @@ async def _lock_jobs(session: Session, request: LockRequest, allowed: Mapping[in
     to_park = {row["host_id"] for row in found if row.get("gated")}
     usable = [row for row in found if not row.get("gated")]
     rows = await session.fetch(
-        QUERIES.lock_jobs,
+        QUERIES.lock_jobs if usable else QUERIES.without("lock_jobs", "found"),
         locked=apply(State.PENDING, Cause.PULL),
         tokens=random_uuids(len(request.slots)),
         bots=request.slots,
         free_queues=request.free_queues,
         fleet_gated=request.fleet_gated,
-        found_at=[row["row_at"] for row in usable],
-        found_ids=[row["job_id"] for row in usable],
-        found_priorities=[row["priority"] for row in usable],
+        **(_found(usable) if usable else {}),
         look_bots=None if request.look is None else list(request.look),
         look_most=None if request.look is None else list(request.look.values()),
         now=request.now,
@@ -359,6 +357,14 @@ async def _lock_jobs(session: Session, request: LockRequest, allowed: Mapping[in
         )
     to_park.update(rows[0]["to_park"] or ())
     return LockRound(rows, to_park)
+
+
+def _found(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    return {
+        "found_at": [row["row_at"] for row in rows],
+        "found_ids": [row["job_id"] for row in rows],
+        "found_priorities": [row["priority"] for row in rows],
+    }
 
 
 async def _find_jobs(session: Session, request: LockRequest, allowed: Mapping[int, int]) -> list[Row]:

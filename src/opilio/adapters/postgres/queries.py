@@ -4,7 +4,8 @@
     -- One policy by its id.
     select * from policy where policy_id = :policy_id;
 
-`:policy_id` becomes `$1`; a cast (`::uuid`) and a slice of text in quotes are left alone.
+`:policy_id` becomes `$1`; a cast (`::uuid`) and a slice of text in quotes are left alone. A part of a statement that is rarely needed
+lies between `-- [part` and `-- part]`, and `without` leaves it out: PostgreSQL starts every part of a statement, used or not.
 """
 
 import re
@@ -42,6 +43,7 @@ class Queries:
 
     def __init__(self, texts: dict[str, str]) -> None:
         self._texts = texts
+        self._shorter: dict[tuple[str, str], Statement] = {}
 
     def __getattr__(self, name: str) -> Statement:
         if name.startswith("_") or name not in self._texts:
@@ -49,6 +51,17 @@ class Queries:
         statement = parse_statement(name, self._texts[name])
         setattr(self, name, statement)
         return statement
+
+    def without(self, name: str, part: str) -> Statement:
+        """A statement without one of its parts, and without the parameters that only that part has."""
+        known = self._shorter.get((name, part))
+        if known is None:
+            marked = rf"^ *-- \[{part}\n.*?^ *-- {part}\]\n"
+            text, found = re.subn(marked, "", self._texts[name], flags=re.MULTILINE | re.DOTALL)
+            if not found:
+                raise AttributeError(f"the statement {name} has no part {part}")
+            known = self._shorter[name, part] = parse_statement(f"{name} without {part}", text)
+        return known
 
     def __iter__(self) -> Iterator[Statement]:
         return (getattr(self, name) for name in self._texts)

@@ -1,15 +1,19 @@
 -- name: finish_jobs
 -- Ends jobs: the policy is due again, job archived, result and its changes stored, event written: all or nothing. A job with a result is one row, which is
 -- also its result and its event; the views result_source and event_source show them. Fails where a row is not as it was read; or, of jobs that
--- are known since they were locked, where something beside the row is not as known_locks.py takes it to be.
+-- are known since they were locked, where something beside the row is not as known_locks.py takes it to be. Jobs with a result and without a
+-- page or a new value need none of the rare parts.
 with input as materialized (
   select * from json_to_recordset(:jobs::json) as i(
     row_at tid, version xid, job_id uuid, state text, by text, reason text, error text, error_code text, next_run_at timestamptz,
     failure_count int, error_rate real, result_id uuid, price numeric, currency text, title text, in_stock boolean,
-    data text, html_hash text, duration float8, last_data text, digest text, answer text, event_type text, subject text, event text,
-    changed text, first_values text, new_values text,
+    data text, html_hash text, duration float8, last_data text, digest text, answer text, subject text, changed text,
     pool text, early_at timestamptz, etag text, last_modified text, rate_shape float8, rate_days float8, daily_hours text,
-    interval_days float8, price_used float8, visits int, changes_seen int, surprise real, gap_days real, siblings boolean, known boolean)),
+    interval_days float8, price_used float8, visits int, changes_seen int, surprise real, gap_days real, known boolean
+    -- [rare
+    , siblings boolean, event_type text, event text, first_values text, new_values text
+    -- rare]
+    )),
 clock as (select coalesce(:now::timestamptz, now()) as at),
 archived as (
   insert into job_archive (job_id, policy_id, host_id, queue, status, priority, base_priority, retry_count, max_retries,
@@ -29,10 +33,6 @@ archived as (
       g.created_at, 'scheduler' as created_by, g.locked_at + make_interval(secs => g.lock_ttl_seconds) as locked_until,
       'bot:' || g.locked_by as by, 'result accepted' as reason  -- not kept where it is the usual
     where i.result_id is not null) told on true),
-pages as (
-  insert into result_html (result_id, crawled_at, body, blob_key)
-  select p.result_id, clock.at, p.body, p.blob from clock
-  cross join unnest(:page_ids::uuid[], :page_bodies::text[], :page_blobs::text[]) p(result_id, body, blob)),
 ended as (
   update crawl_state s set
     place = case when s.enabled then 'due' end, job_id = null, run_at = null, created_at = null,
@@ -57,7 +57,12 @@ ended as (
       not ((select exists (select 1 from host where strikes > 0)) and exists (select 1 from host h where h.host_id = s.host_id and h.strikes > 0))
       and (:alerts_known::boolean or not (select exists (select 1 from value_alert where enabled)))
       and not ((select exists (select 1 from gate)) and exists (select 1 from gate g where g.host_id = s.host_id))))
-  returning 1),
+  returning 1)
+-- [rare
+, pages as (
+  insert into result_html (result_id, crawled_at, body, blob_key)
+  select p.result_id, clock.at, p.body, p.blob from clock
+  cross join unnest(:page_ids::uuid[], :page_bodies::text[], :page_blobs::text[]) p(result_id, body, blob)),
 siblings as (  -- looked at by the scheduler
   insert into sibling_change (host_id, folder)
   select distinct g.host_id, opilio_folder(i.subject) from input i join crawl_state g on g.ctid = i.row_at
@@ -77,6 +82,7 @@ told as (  -- event_data puts what was split back together
   from input i cross join clock join crawl_state g on g.ctid = i.row_at
   left join lateral (select g.job_id, g.policy_id, i.result_id) split on i.event_type = 'crawl.job.completed'
   where i.result_id is null)
+-- rare]
 select 1 / (count(*) = (select count(*) from input))::int,  -- a division by zero undoes all of it
        pg_notify('opilio_outbox', '') from ended;  -- one word a batch: the relay need not poll
 

@@ -157,8 +157,11 @@ free as materialized (
 chosen as (
   select c.row_at, row_number() over (order by c.priority desc, c.job_id) as ord from (
     select f.row_at, f.job_id, f.priority from free f where not f.gated
+    -- [found
     union  -- a free job of a host that also has a gate is found twice
-    select f.row_at, f.job_id, f.priority from unnest(:found_at::tid[], :found_ids::uuid[], :found_priorities::int[]) f(row_at, job_id, priority)) c
+    select f.row_at, f.job_id, f.priority from unnest(:found_at::tid[], :found_ids::uuid[], :found_priorities::int[]) f(row_at, job_id, priority)
+    -- found]
+    ) c
   order by c.priority desc, c.job_id
   limit cardinality(:bots::text[])),
 locked as (

@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from opilio.adapters.postgres import Session
+from opilio.adapters.postgres import Session, Statement
 from opilio.crawl import dead_rows
 from tests.crawl.farm import Farm, FarmMaker
 from tests.crawl.test_plans import pages
@@ -44,17 +44,17 @@ async def crawl(farm: Farm, batches: int) -> None:
 
 async def cost(farm: Farm, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """The pages that each statement of a pull reads, with the parameters that it had in a real one."""
-    asked: list[tuple[str, dict[str, Any]]] = []
+    asked: list[tuple[Statement, dict[str, Any]]] = []
     fetch = Session.fetch
 
     async def noted(session: Session, statement: Any, **params: Any) -> list[Any]:
-        asked.append((statement.name, params))
+        asked.append((statement, params))
         return await fetch(session, statement, **params)
 
     with monkeypatch.context() as patch:
         patch.setattr(Session, "fetch", noted)
         assert len(await farm.pull()) == 10
-    return {name: await pages(farm, name, **params) for name, params in asked}
+    return {statement.name: await pages(farm, statement, **params) for statement, params in asked}
 
 
 async def test_a_pull_does_not_read_dead_rows_again(

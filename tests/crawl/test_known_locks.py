@@ -270,5 +270,9 @@ def test_the_time_is_the_databases(monkeypatch: pytest.MonkeyPatch) -> None:
     known.keep([_row(1, at)[1]])
     passed += 2
     assert known.now() == at + timedelta(seconds=2)
-    passed += known_locks._CLOCK_SECONDS
+    known.keep([_row(1, at + timedelta(seconds=1.9))[1]])
+    assert known.now() == at + timedelta(seconds=2), "an answer was overtaken"
+    known.keep([_row(1, at - timedelta(hours=1))[1]])
+    assert known.now() == at - timedelta(hours=1), "the clock was set"
+    passed += known_locks._CLOCK_SECONDS + 1
     assert known.now() is None, "a pull tells it again"

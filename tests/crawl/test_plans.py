@@ -12,6 +12,7 @@ from uuid import UUID
 
 import pytest
 
+from opilio.adapters.postgres import Statement
 from opilio.crawl.politeness import Limits
 from opilio.crawl.priority import Rules
 from opilio.crawl.sql import QUERIES
@@ -52,9 +53,11 @@ def literal(value: Any) -> str:
     return f"'{value}'::uuid" if isinstance(value, UUID) else f"'{value}'"
 
 
-async def pages(farm: Farm, name: str, **params: Any) -> int:
+async def pages(farm: Farm, statement: Statement | str, **params: Any) -> int:
     """How many pages a statement touches, under the plan that the hot path's connections use."""
-    statement = getattr(QUERIES, name)
+    if isinstance(statement, str):
+        statement = getattr(QUERIES, statement)
+    assert isinstance(statement, Statement)
     if "tokens" in statement.params:  # it locks jobs once more
         params["tokens"] = random_uuids(len(params["bots"]))
     async with farm.database.transaction(hot=True) as session:
@@ -133,13 +136,11 @@ async def check_pages(farm: Farm) -> None:
     hosts = [row["host_id"] for row in await farm.rows("select host_id from host where not gated limit 10")]
     jobs = [row["job_id"] for row in await farm.rows("select job_id from job_active limit 10")]
     pull = {"bots": BOTS, "now": None, "locked": "locked", "fleet_gated": False}
-    none_found: dict[str, Any] = {"found_at": [], "found_ids": [], "found_priorities": []}
     touched = {
         "a pull": await pages(
             farm,
-            "lock_jobs",
+            QUERIES.without("lock_jobs", "found"),
             **pull,
-            **none_found,
             free_queues=["http"],
             look_bots=["bot"],
             look_most=[100],

@@ -6,6 +6,7 @@ host that got a gate or strikes, the first value alert. Where anything is not as
 """
 
 import time
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -16,6 +17,7 @@ from opilio.lock_rules import Claim, holds
 
 _MOST = 20_000
 _CLOCK_SECONDS = 5.0
+_OVERTAKEN = timedelta(seconds=1)
 
 
 class KnownLocks:
@@ -24,7 +26,9 @@ class KnownLocks:
     def __init__(self, clock: Clock | None = None, *, most: int = _MOST) -> None:
         self._clock = clock or Clock()
         self._most = most
-        self._rows: dict[int, Row] = {}  # by the number of the job's id, which is compared in C
+        self._rows: OrderedDict[int, Row] = (
+            OrderedDict()
+        )  # by the number of the job's id, which is compared in C
         self._told_at: datetime | None = None
         self._heard = 0.0
 
@@ -34,9 +38,16 @@ class KnownLocks:
         if not known:
             return
         self._rows |= known
-        self._told_at, self._heard = next(iter(known.values()))["at"], time.monotonic()
+        self._hear(next(iter(known.values()))["at"])
         while len(self._rows) > self._most:
-            del self._rows[next(iter(self._rows))]  # the oldest
+            self._rows.popitem(last=False)  # the oldest
+
+    def _hear(self, at: datetime) -> None:
+        """Answers may overtake each other; the time does not go back for that, only if the database's clock was set."""
+        expected = self.now()
+        if expected is not None and at < expected < at + _OVERTAKEN:
+            at = expected
+        self._told_at, self._heard = at, time.monotonic()
 
     def now(self) -> datetime | None:
         """The database's time; nothing if no pull told it a moment ago."""

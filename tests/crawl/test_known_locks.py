@@ -247,8 +247,8 @@ async def test_alerts_fire_for_known_jobs(farm: Farm, reads: list[int]) -> None:
 
 def _row(number: int, at: datetime) -> Any:
     claim = Claim("bot", uuid4(), uuid4(), b"")
-    row = {"job_id": claim.job_id, "locked_by": "bot", "lock_token": claim.lock_token, "at": at}
-    return claim, row | {"locked_until": at + timedelta(minutes=number)}
+    row = {"job_id": claim.job_id, "locked_by": "bot", "lock_token": claim.lock_token}
+    return claim, row | {"locked_until": at + timedelta(minutes=number), "lock_ttl_seconds": number * 60}
 
 
 def test_only_so_many_are_known() -> None:

@@ -38,7 +38,8 @@ class KnownLocks:
         if not known:
             return
         self._rows |= known
-        self._hear(next(iter(known.values()))["at"])
+        some = next(iter(known.values()))
+        self._hear(some["locked_until"] - timedelta(seconds=some["lock_ttl_seconds"]))
         while len(self._rows) > self._most:
             self._rows.popitem(last=False)  # the oldest
 

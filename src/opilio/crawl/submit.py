@@ -49,10 +49,10 @@ class Pages(Protocol):
 
 
 class Upload(msgspec.Struct, frozen=True):
-    """The id of a result, and where its page is if it is not in the database."""
+    """The id of a result, and where its page is, outside the database."""
 
     result_id: UUID
-    blob: str | None
+    blob: str
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -123,9 +123,7 @@ class Submitter:
         ends = LockEnds(alerts_known=any(row["any_alerts"] for row in checked.rows if row is not None))
         visits, result_ids = self._visits(batch, checked), uuid7s(len(batch))
         replies = [
-            self._apply(
-                ends, sent, row, checked.now, uploads.get(i) or Upload(result_ids[i], None), visits.get(i)
-            )
+            self._apply(ends, sent, row, checked.now, uploads.get(i, result_ids[i]), visits.get(i))
             if status is ACCEPTED and row is not None
             else _refuse(ends, sent, status, checked.now)
             for i, (sent, (_, status, row)) in enumerate(zip(batch, checked, strict=True))
@@ -200,7 +198,7 @@ class Submitter:
         sent: Submission,
         row: Row,
         now: datetime,
-        upload: "Upload | Refused",
+        upload: "UUID | Upload | Refused",
         seen: "Seen | None",
     ) -> Reply:
         if isinstance(upload, Refused):
@@ -342,14 +340,16 @@ def _last_values(row: Row) -> Values:
     )
 
 
-def _store(ends: LockEnds, success: Success, upload: Upload) -> Reply:
+def _store(ends: LockEnds, success: Success, upload: UUID | Upload) -> Reply:
+    """With the id of a new result, or a page that was stored under it."""
     row, sent = success.row, success.sent
-    ends.finish(row, result_row(success, upload.result_id))
+    result_id, blob = (upload.result_id, upload.blob) if isinstance(upload, Upload) else (upload, None)
+    ends.finish(row, result_row(success, result_id))
     if sent.raw_html is not None:
-        ends.pages.append(StoredPage(upload.result_id, None if upload.blob else sent.raw_html, upload.blob))
+        ends.pages.append(StoredPage(result_id, None if blob else sent.raw_html, blob))
     if ends.alerts_known:
         ends.to_check.append(CrawledPage(row["policy_id"], row["url"], success.before, sent.values))
-    return _done(success, upload.result_id, sent.values)
+    return _done(success, result_id, sent.values)
 
 
 def _done(success: Success, result_id: UUID | None, values: Values) -> Reply:

@@ -181,8 +181,8 @@ locked as (
     case when p.pool is not null then j.last_success_at end as last_success_at,
     case when p.pool is not null then p.priority end as importance, case when p.pool is not null then p.hot end as hot,
     p.min_interval_hours, p.max_interval_hours, j.rate_shape, j.rate_days, j.daily_hours)
-select l.*, true as known, 0 as strikes, false as behind_gate, (select exists (select 1 from value_alert where enabled)) as any_alerts,
-  clock.at, greatest(b.price, h.crawl_price) as price, coalesce(h.prior_shape, b.prior_shape) as prior_shape,
+select l.*, true as known, (select exists (select 1 from value_alert where enabled)) as any_alerts,
+  greatest(b.price, h.crawl_price) as price, coalesce(h.prior_shape, b.prior_shape) as prior_shape,
   coalesce(h.prior_days, b.prior_days) as prior_days, coalesce(h.prior_hours, b.prior_hours) as prior_hours,
   b.longest_days, h.siblings,
   (select array_agg(distinct f.host_id) from free f where f.gated) as to_park,

@@ -14,12 +14,11 @@ from opilio.adapters.postgres import Database, Row, Session
 from opilio.clock import Clock
 from opilio.contracts.bot_api import PullAnswer, PulledJob, Validators
 from opilio.crawl.dead_rows import DeadRows, FirstJob
-from opilio.crawl.job import Cause, State, apply
 from opilio.crawl.known_locks import KnownLocks
+from opilio.crawl.lock_jobs import LockRequest, LockRound, lock_jobs
 from opilio.crawl.politeness import HostState, Limits, allowance, next_visit, polite_at, reopens_at
 from opilio.crawl.skipped import SkippedJobs
 from opilio.crawl.sql import QUERIES
-from opilio.ids import random_uuids
 
 _ROUNDS = 5  # a round that met closed gates, or jobs of newly limited hosts, is followed by another
 _PARK_MORE = 2000  # so many jobs of a newly limited host leave the common queue at once
@@ -153,7 +152,7 @@ class Puller:
         domain: str | None,
         *,
         any_open: bool | None,
-        begun: "LockRound | None" = None,
+        begun: LockRound | None = None,
     ) -> dict[int, Row]:
         """Jobs by the slot that they were locked for; a pull has one slot for each job that it wants.
 
@@ -211,7 +210,7 @@ class Puller:
         first: Sequence[FirstJob],
         *,
         any_open: bool,
-    ) -> "LockRound":
+    ) -> LockRound:
         now = self._clock.now()
         if domain is not None:
             return await self._lock_in_domain(slots, queues, domain, now)
@@ -228,7 +227,7 @@ class Puller:
 
     async def _lock_in_domain(
         self, slots: list[str], queues: Sequence[str], domain: str, now: datetime | None
-    ) -> "LockRound":
+    ) -> LockRound:
         hosts = await self._db.fetch(
             QUERIES.hosts_in_domain, hot=True, domain=domain, queues=list(queues), fleet_gated=self._fleet.any
         )
@@ -242,38 +241,38 @@ class Puller:
 
         return self._keep(await self._db.transact(work, hot=True))
 
-    async def _lock_freely(self, request: "LockRequest") -> "LockRound":
+    async def _lock_freely(self, request: LockRequest) -> LockRound:
         return self._keep(
             await self._db.transact(
-                lambda session: _lock_jobs(session, request, {}),
+                lambda session: lock_jobs(session, request, {}),
                 hot=True,
                 autocommit=not request.first,
             )
         )
 
-    def _keep(self, found: "LockRound") -> "LockRound":
+    def _keep(self, found: LockRound) -> LockRound:
         self._known.keep([row for row in found.rows if row["host_id"] not in found.gated])
         return found
 
-    async def _lock_behind_gates(self, session: Session, request: "LockRequest") -> "LockRound":
+    async def _lock_behind_gates(self, session: Session, request: LockRequest) -> LockRound:
         most = len(request.slots)
         taken = await session.fetch(QUERIES.take_gates, queues=request.queues, most=most, now=request.now)
         return await self._lock_politely(session, request, taken, more=len(taken) == most)
 
     async def _lock_politely(
-        self, session: Session, request: "LockRequest", taken: Sequence[Row], *, more: bool
-    ) -> "LockRound":
+        self, session: Session, request: LockRequest, taken: Sequence[Row], *, more: bool
+    ) -> LockRound:
         """The transaction has locked the hosts, so the counts stay true until the jobs are locked."""
         counted = await self._count(session, request, {row["host_id"]: row for row in taken})
         allowed = {host.host_id: allowance(host.state, host.at, len(request.slots)) for host in counted}
-        found = await _lock_jobs(session, request, allowed)
+        found = await lock_jobs(session, request, allowed)
         if counted:
             locked = Counter(row["host_id"] for row in found.rows)
             await session.execute(QUERIES.close_gates, **_closing(counted, locked))
         return replace(found, more=more, gated=frozenset(allowed))
 
     async def _count(
-        self, session: Session, request: "LockRequest", hosts: Mapping[int, Row]
+        self, session: Session, request: LockRequest, hosts: Mapping[int, Row]
     ) -> list["CountedHost"]:
         if not hosts:
             return []
@@ -298,33 +297,6 @@ class Puller:
 
 
 @dataclass(frozen=True, slots=True)
-class LockRequest:
-    """What one round of locking asks for."""
-
-    slots: list[str]
-    queues: list[str]
-    free_queues: list[str]
-    free_hosts: dict[int, int]
-    fleet_gated: bool
-    now: datetime | None
-    first: Sequence[FirstJob] = ()
-    look: Mapping[str, int] | None = None
-    """How many locks each bot may have; jobs are locked only if none has more, and nothing is to be done first."""
-
-
-@dataclass(frozen=True, slots=True)
-class LockRound:
-    """What one round brought: locked jobs, hosts whose jobs must move behind a gate, whether more gates may be open."""
-
-    rows: list[Row]
-    to_park: set[int]
-    more: bool = False
-    gated: frozenset[int] = frozenset()
-    busy: Row | None = None
-    """What was seen, if something is to be done before jobs are locked."""
-
-
-@dataclass(frozen=True, slots=True)
 class CountedHost:
     """A host that this pull locked, with the jobs locked on it."""
 
@@ -333,62 +305,6 @@ class CountedHost:
     gated: bool
     at: datetime
     gates: list[tuple[str, int]]
-
-
-async def _lock_jobs(session: Session, request: LockRequest, allowed: Mapping[int, int]) -> LockRound:
-    found = await _find_jobs(session, request, allowed)
-    to_park = {row["host_id"] for row in found if row.get("gated")}
-    usable = [row for row in found if not row.get("gated")]
-    rows = await session.fetch(
-        QUERIES.lock_jobs if usable else QUERIES.without("lock_jobs", "found"),
-        locked=apply(State.PENDING, Cause.PULL),
-        tokens=random_uuids(len(request.slots)),
-        bots=request.slots,
-        free_queues=request.free_queues,
-        fleet_gated=request.fleet_gated,
-        **(_found(usable) if usable else {}),
-        look_bots=None if request.look is None else list(request.look),
-        look_most=None if request.look is None else list(request.look.values()),
-        now=request.now,
-    )
-    if rows[0]["job_id"] is None:  # no job was locked: one row says why, and which hosts to park
-        return LockRound(
-            [], to_park.union(rows[0]["to_park"] or ()), busy=rows[0] if rows[0]["held"] else None
-        )
-    to_park.update(rows[0]["to_park"] or ())
-    return LockRound(rows, to_park)
-
-
-def _found(rows: Sequence[Row]) -> dict[str, list[Any]]:
-    return {
-        "found_at": [row["row_at"] for row in rows],
-        "found_ids": [row["job_id"] for row in rows],
-        "found_priorities": [row["priority"] for row in rows],
-    }
-
-
-async def _find_jobs(session: Session, request: LockRequest, allowed: Mapping[int, int]) -> list[Row]:
-    """Jobs that are not simply the next in the common queue: behind gates, in a domain, or where the queue begins late."""
-    found: list[Row] = []
-    hosts = {**request.free_hosts, **{host_id: most for host_id, most in allowed.items() if most > 0}}
-    if hosts:
-        found += await session.fetch(
-            QUERIES.find_behind_gates,
-            host_ids=list(hosts),
-            allowed=list(hosts.values()),
-            queues=request.queues,
-        )
-    if request.first:
-        found += await session.fetch(
-            QUERIES.find_from_first,
-            queues=request.queues,
-            most=len(request.slots),
-            first_queues=[first.queue for first in request.first],
-            first_priorities=[first.priority for first in request.first],
-            first_ids=[first.job_id for first in request.first],
-            fleet_gated=request.fleet_gated,
-        )
-    return found
 
 
 def _closing(hosts: Sequence[CountedHost], locked: Mapping[int, int]) -> dict[str, list[Any]]:

@@ -51,13 +51,14 @@ def script(batch: int) -> str:
     """One cycle: pull a batch, submit it, as crawl.pull and crawl.submit do."""
     ids = ":ids::uuid[]"
     lock = filled(
-        QUERIES.without("lock_jobs", "found"), locked="'locked'", tokens=TOKENS.format(batch), bots=same("'bench'", "text", batch), free_queues="array['http']",
+        QUERIES.without("lock_jobs", "found", "adaptive"), locked="'locked'", tokens=TOKENS.format(batch), bots=same("'bench'", "text", batch), free_queues="array['http']", start_priorities="array[101]",
+        start_ids="array['00000000-0000-0000-0000-000000000000']::uuid[]",
         fleet_gated="false", look_bots="array['bench']", look_most="array[1000]",
         now="null",
     )  # fmt: skip
     skipped = filled(QUERIES.held_elsewhere, queues="array['http']", host_ids="null", most="200", now="null")
     finish = filled(
-        QUERIES.without("finish_jobs", "rare"), jobs=finished(ids, ":rows::text[]"), alerts_known="false",
+        QUERIES.without("finish_jobs", "rare", "adaptive"), jobs=finished(ids, ":rows::text[]"), alerts_known="false",
         now="null",
     )  # fmt: skip
     return "\n".join(

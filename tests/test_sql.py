@@ -43,6 +43,14 @@ def test_parts_can_be_left_out() -> None:
         queries.without("x", "odd")
 
 
+def test_something_may_stand_in_the_place_of_a_part() -> None:
+    text = "select\n-- [rare\n:a\n-- rare]\n-- [no rare\nnull\n-- no rare]\n-- [other\n, :b\n-- other]\n"
+    queries = Queries({"x": text})
+    assert (queries.x.sql.split(), queries.x.params) == (["select", "$1", ",", "$2"], ("a", "b"))
+    assert queries.without("x", "rare").sql.split() == ["select", "null", ",", "$1"]
+    assert queries.without("x", "rare", "other").sql.split() == ["select", "null"]
+
+
 @pytest.mark.parametrize("part", PARTS)
 def test_every_statement_is_used(part: str) -> None:
     code = "".join(file.read_text() for file in Path("src/opilio").rglob("*.py"))

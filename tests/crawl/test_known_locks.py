@@ -254,9 +254,34 @@ async def test_alerts_fire_for_known_jobs(farm: Farm, reads: list[int]) -> None:
     assert await fired(farm) == 1
 
 
+async def test_of_an_adaptive_policy_the_first_job_is_read_and_the_next_is_known(
+    farm: Farm, reads: list[int]
+) -> None:
+    await farm.policies(2, schedule="adaptive")
+    await farm.due()
+    for expected in ([1], [1]):
+        (job,) = await farm.pull(most=1)
+        assert said(await farm.submit(job))["status"] == "done"
+        assert reads == expected
+    assert await farm.value("select count(*) from crawl_state where due_pool = ''") == 2
+
+
+async def test_a_batch_may_have_both_schedules(farm: Farm, reads: list[int]) -> None:
+    await farm.policies(2, host="fixed.example")
+    await farm.policies(2, host="adaptive.example", schedule="adaptive")
+    await farm.due()
+    jobs = await farm.pull(most=4)
+    answers = await farm.opilio.submitter.submit([farm.sent(job) for job in jobs])
+    assert [said(answer)["status"] for answer in answers] == ["done"] * 4
+    assert reads == [2]
+    pools = await farm.rows("select s.due_pool, p.pool from crawl_state s join policy p using (policy_id)")
+    assert sorted(row["due_pool"] is None for row in pools) == [False, False, True, True]
+    assert all(row["due_pool"] == row["pool"] for row in pools)
+
+
 def _row(number: int, at: datetime) -> Any:
     claim = Claim("bot", uuid4(), uuid4(), b"")
-    row = {"job_id": claim.job_id, "locked_by": "bot", "lock_token": claim.lock_token}
+    row = {"job_id": claim.job_id, "locked_by": "bot", "lock_token": claim.lock_token, "pool": None}
     return claim, row | {"locked_until": at + timedelta(minutes=number), "lock_ttl_seconds": number * 60}
 
 

@@ -142,6 +142,8 @@ async def check_pages(farm: Farm) -> None:
             QUERIES.without("lock_jobs", "found"),
             **pull,
             free_queues=["http"],
+            start_priorities=[101],
+            start_ids=[UUID(int=0)],
             look_bots=["bot"],
             look_most=[100],
         ),
@@ -149,7 +151,15 @@ async def check_pages(farm: Farm) -> None:
             farm, "find_behind_gates", queues=["http"], host_ids=hosts, allowed=[1] * len(hosts)
         ),
         "jobs that were found": await pages(
-            farm, "lock_jobs", **pull, **await found(farm), free_queues=[], look_bots=None, look_most=None
+            farm,
+            "lock_jobs",
+            **pull,
+            **await found(farm),
+            free_queues=[],
+            start_priorities=[],
+            start_ids=[],
+            look_bots=None,
+            look_most=None,
         ),
         "is a gate open?": await pages(
             farm, "look_before_pull", queues=["http"], bots=["bot"], cap=1000, now=None

@@ -202,7 +202,8 @@ class Dispatcher:
         self.wake()
 
     def wake(self) -> None:
-        """Work may have arrived: the pulls that wait try again."""
+        """Work may have arrived: the pulls that wait try again, and look at whole queues."""
+        self._puller.look_again()
         self._work_arrived.set()
         self._work_arrived = asyncio.Event()
 

@@ -3,6 +3,9 @@
 A result usually comes to the process that gave the job, and nobody was at the job meanwhile. Whoever changes a job changes the version
 of its row, and a trigger does so for whoever changes its policy; `finish_jobs` compares it, and looks at what else may matter by then: a
 host that got a gate or strikes, the first value alert. Where anything is not as it was, the submit reads. docs/adr/0033-known-locks.md
+
+What the rule of adaptive policies reads is many values, and many fleets have no such policy. So a pull reads them only for a minute after a
+job of one was met. The lock of that first one is not kept here: its submit reads.
 """
 
 import time
@@ -18,6 +21,7 @@ from opilio.lock_rules import Claim, holds
 _MOST = 20_000
 _CLOCK_SECONDS = 5.0
 _OVERTAKEN = timedelta(seconds=1)
+_ADAPTIVE_SECONDS = 60.0
 
 
 class KnownLocks:
@@ -31,14 +35,23 @@ class KnownLocks:
         )  # by the number of the job's id, which is compared in C
         self._told_at: datetime | None = None
         self._heard = 0.0
+        self._adaptive_until = 0.0
 
-    def keep(self, rows: Iterable[Row]) -> None:
+    @property
+    def adaptive(self) -> bool:
+        """Whether pulls shall read what the rule of adaptive policies needs."""
+        return time.monotonic() < self._adaptive_until
+
+    def keep(self, rows: Sequence[Row]) -> None:
         """Jobs that were locked now, none of them behind a gate."""
-        known = {row["job_id"].int: row for row in rows}
-        if not known:
+        if not rows:
             return
-        self._rows |= known
-        some = next(iter(known.values()))
+        fixed = [row for row in rows if row["pool"] is None]
+        if len(fixed) < len(rows):
+            self._adaptive_until = time.monotonic() + _ADAPTIVE_SECONDS
+        known = rows if "rate_days" in rows[0] else fixed
+        self._rows |= {row["job_id"].int: row for row in known}
+        some = rows[0]
         self._hear(some["locked_until"] - timedelta(seconds=some["lock_ttl_seconds"]))
         while len(self._rows) > self._most:
             self._rows.popitem(last=False)  # the oldest

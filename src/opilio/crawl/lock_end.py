@@ -173,7 +173,8 @@ class LockEnds:
 
     async def _finish(self, session: Session, now: datetime) -> None:
         usual = not self.pages and all(map(is_usual, self.finished))
-        finish = QUERIES.without("finish_jobs", "rare") if usual else QUERIES.finish_jobs
+        fixed = all(row.pool is None for row in self.finished)
+        finish = QUERIES.without("finish_jobs", *["rare"] * usual, *["adaptive"] * fixed)
         pages = {} if usual else _pages(self.pages)
         try:
             await session.execute(

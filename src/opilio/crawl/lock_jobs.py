@@ -8,6 +8,7 @@ from typing import Any
 from opilio.adapters.postgres import Row, Session
 from opilio.crawl.dead_rows import FirstJob
 from opilio.crawl.job import Cause, State, apply
+from opilio.crawl.queue_start import Starts, head
 from opilio.crawl.sql import QUERIES
 from opilio.ids import random_uuids
 
@@ -25,11 +26,15 @@ class LockRequest:
     first: Sequence[FirstJob] = ()
     look: Mapping[str, int] | None = None
     """How many locks each bot may have; jobs are locked only if none has more, and nothing is to be done first."""
+    starts: Starts | None = None
+    """Where the free queues begin; each at its head if nothing is said."""
+    adaptive: bool = True
+    """Whether to read what the rule of adaptive policies needs, see known_locks.py."""
 
 
 @dataclass(frozen=True, slots=True)
 class LockRound:
-    """What one round brought: locked jobs, hosts whose jobs must move behind a gate, whether more gates may be open."""
+    """What one round brought: locked jobs, hosts whose jobs must move behind a gate, whether another round may find more."""
 
     rows: list[Row]
     to_park: set[int]
@@ -44,12 +49,16 @@ async def lock_jobs(session: Session, request: LockRequest, allowed: Mapping[int
     found = await _find_jobs(session, request, allowed)
     to_park = {row["host_id"] for row in found if row.get("gated")}
     usable = [row for row in found if not row.get("gated")]
+    starts = request.starts.first if request.starts else [head(queue) for queue in request.free_queues]
+    more = request.starts is not None and not request.starts.all_at_head
     rows = await session.fetch(
-        QUERIES.lock_jobs if usable else QUERIES.without("lock_jobs", "found"),
+        QUERIES.without("lock_jobs", *["found"] * (not usable), *["adaptive"] * (not request.adaptive)),
         locked=apply(State.PENDING, Cause.PULL),
         tokens=random_uuids(len(request.slots)),
         bots=request.slots,
         free_queues=request.free_queues,
+        start_priorities=[start.priority for start in starts],
+        start_ids=[start.job_id for start in starts],
         fleet_gated=request.fleet_gated,
         **(_found(usable) if usable else {}),
         look_bots=None if request.look is None else list(request.look),
@@ -57,11 +66,10 @@ async def lock_jobs(session: Session, request: LockRequest, allowed: Mapping[int
         now=request.now,
     )
     if rows[0]["job_id"] is None:  # no job was locked: one row says why, and which hosts to park
-        return LockRound(
-            [], to_park.union(rows[0]["to_park"] or ()), busy=rows[0] if rows[0]["held"] else None
-        )
+        busy = rows[0] if rows[0]["held"] else None
+        return LockRound([], to_park.union(rows[0]["to_park"] or ()), more, busy=busy)
     to_park.update(rows[0]["to_park"] or ())
-    return LockRound(rows, to_park)
+    return LockRound(rows, to_park, more)
 
 
 def _found(rows: Sequence[Row]) -> dict[str, list[Any]]:

@@ -17,6 +17,7 @@ from opilio.crawl.dead_rows import DeadRows, FirstJob
 from opilio.crawl.known_locks import KnownLocks
 from opilio.crawl.lock_jobs import LockRequest, LockRound, lock_jobs
 from opilio.crawl.politeness import HostState, Limits, allowance, next_visit, polite_at, reopens_at
+from opilio.crawl.queue_start import QueueStarts
 from opilio.crawl.skipped import SkippedJobs
 from opilio.crawl.sql import QUERIES
 
@@ -53,8 +54,13 @@ class Puller:
         self._near_cap = asyncio.Semaphore(2)  # each holds a connection while it locks jobs on another
         self._clock = clock or Clock()
         self._known = known or KnownLocks(clock)
+        self._starts = QueueStarts()
         self._dead_rows = DeadRows(database)
         self._skipped = SkippedJobs(database, self._dead_rows)
+
+    def look_again(self) -> None:
+        """Jobs may have come: the next pull looks at the whole queue."""
+        self._starts.forget()
 
     async def pull(self, pull: Pull) -> PullAnswer:
         return (await self.pull_many([pull]))[0]
@@ -108,8 +114,17 @@ class Puller:
         """Jobs for each pull by one statement; what it saw if anything else is to be done first."""
         slots = [pull.bot_id for pull in pulls for _ in range(pull.most)]
         look = {bot_id: self._far_from_cap(bot_id) for bot_id in wanted}
+        starts = self._starts.begin(queues)
         request = LockRequest(
-            slots, list(queues), list(queues), {}, self._fleet.any, self._clock.now(), look=look
+            slots,
+            list(queues),
+            list(queues),
+            {},
+            self._fleet.any,
+            self._clock.now(),
+            look=look,
+            starts=starts,
+            adaptive=self._known.adaptive,
         )
         result = await self._lock_freely(request)
         if result.busy is not None:
@@ -117,6 +132,7 @@ class Puller:
             if result.busy["any_ripe"]:
                 any_open |= await self._ready_jobs(request.now)
             return any_open, dict(zip(wanted, result.busy["held"], strict=True))
+        self._starts.passed(starts, result.rows)
         rows = await self._lock(slots, queues, None, any_open=None, begun=result)
         taken = itertools.count()
         return [[rows[slot] for slot in itertools.islice(taken, pull.most) if slot in rows] for pull in pulls]
@@ -196,11 +212,13 @@ class Puller:
 
     async def _ready_jobs(self, now: datetime | None) -> bool:
         """Readies jobs whose time has come; whether any of them wait behind a gate, which then is open."""
-        return await self._db.transact(
+        any_open: bool = await self._db.transact(
             lambda session: session.value(QUERIES.ready_jobs, fleet_gated=self._fleet.any, now=now),
             hot=True,
             autocommit=True,
         )
+        self.look_again()
+        return any_open
 
     async def _lock_round(
         self,

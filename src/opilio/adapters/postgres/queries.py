@@ -4,8 +4,9 @@
     -- One policy by its id.
     select * from policy where policy_id = :policy_id;
 
-`:policy_id` becomes `$1`; a cast (`::uuid`) and a slice of text in quotes are left alone. A part of a statement that is rarely needed
-lies between `-- [part` and `-- part]`, and `without` leaves it out: PostgreSQL starts every part of a statement, used or not.
+`:policy_id` becomes `$1`; a cast (`::uuid`) and a slice of text in quotes are left alone. A part of a statement that is not always needed
+lies between `-- [part` and `-- part]`, and `without` leaves it out: PostgreSQL starts every part of a statement, used or not. What then stands
+in its place lies between `-- [no part` and `-- no part]`.
 """
 
 import re
@@ -16,6 +17,7 @@ from importlib.resources import files
 from typing import Any
 
 _NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
+_PART = re.compile(r"^ *-- \[(no )?(\w+)\n(.*?)^ *-- (?:no )?\2\]\n", re.MULTILINE | re.DOTALL)
 _TOKEN = re.compile(r"('(?:[^']|'')*')|(--[^\n]*)|(::)|:([a-z_][a-z0-9_]*)")
 
 
@@ -43,28 +45,38 @@ class Queries:
 
     def __init__(self, texts: dict[str, str]) -> None:
         self._texts = texts
-        self._shorter: dict[tuple[str, str], Statement] = {}
+        self._parsed: dict[tuple[str, ...], Statement] = {}
 
     def __getattr__(self, name: str) -> Statement:
         if name.startswith("_") or name not in self._texts:
             raise AttributeError(f"no statement named {name}")
-        statement = parse_statement(name, self._texts[name])
+        statement = self.without(name)
         setattr(self, name, statement)
         return statement
 
-    def without(self, name: str, part: str) -> Statement:
-        """A statement without one of its parts, and without the parameters that only that part has."""
-        known = self._shorter.get((name, part))
+    def without(self, name: str, *parts: str) -> Statement:
+        """A statement without some of its parts, and without the parameters that only these have."""
+        known = self._parsed.get((name, *parts))
         if known is None:
-            marked = rf"^ *-- \[{part}\n.*?^ *-- {part}\]\n"
-            text, found = re.subn(marked, "", self._texts[name], flags=re.MULTILINE | re.DOTALL)
-            if not found:
-                raise AttributeError(f"the statement {name} has no part {part}")
-            known = self._shorter[name, part] = parse_statement(f"{name} without {part}", text)
+            text = _leave_out(name, self._texts[name], parts)
+            label = f"{name} without {', '.join(parts)}" if parts else name
+            known = self._parsed[name, *parts] = parse_statement(label, text)
         return known
 
     def __iter__(self) -> Iterator[Statement]:
         return (getattr(self, name) for name in self._texts)
+
+
+def _leave_out(name: str, text: str, parts: tuple[str, ...]) -> str:
+    missing = set(parts).difference(part for _, part, _ in _PART.findall(text))
+    if missing:
+        raise AttributeError(f"the statement {name} has no part {', '.join(sorted(missing))}")
+
+    def keep(found: re.Match[str]) -> str:
+        instead, part, body = found.groups()
+        return body if (part in parts) == bool(instead) else ""
+
+    return _PART.sub(keep, text)
 
 
 def parse_statement(name: str, text: str) -> Statement:

@@ -2,17 +2,28 @@
 -- Ends jobs: the policy is due again, job archived, result and its changes stored, event written: all or nothing. A job with a result is one row, which is
 -- also its result and its event; the views result_source and event_source show them. Fails where a row is not as it was read; or, of jobs that
 -- are known since they were locked, where something beside the row is not as known_locks.py takes it to be. Jobs with a result and without a
--- page or a new value need none of the rare parts.
+-- page or a new value need none of the rare parts; a batch without adaptive policies needs none of theirs.
 with input as materialized (
-  select * from json_to_recordset(:jobs::json) as i(
-    row_at tid, version xid, job_id uuid, state text, by text, reason text, error text, error_code text, next_run_at timestamptz,
-    failure_count int, error_rate real, result_id uuid, price numeric, currency text, title text, in_stock boolean,
-    data text, html_hash text, duration float8, last_data text, digest text, answer text, subject text, changed text,
-    pool text, early_at timestamptz, etag text, last_modified text, rate_shape float8, rate_days float8, daily_hours text,
-    interval_days float8, price_used float8, visits int, changes_seen int, surprise real, gap_days real, known boolean
+  select *
+    -- [no rare
+    , null::text as by, null::text as reason, null::text as error, null::text as error_code, 0 as failure_count,
+    null::text as answer, null::text as changed
+    -- no rare]
+    -- [no adaptive
+    , null::text as pool, null::timestamptz as early_at
+    -- no adaptive]
+  from json_to_recordset(:jobs::json) as i(
+    row_at tid, version xid, job_id uuid, state text, next_run_at timestamptz, error_rate real, result_id uuid,
+    price numeric, currency text, title text, in_stock boolean, data text, html_hash text, duration float8, last_data text,
+    digest text, subject text, etag text, last_modified text, known boolean
     -- [rare
-    , siblings boolean, event_type text, event text, first_values text, new_values text
+    , by text, reason text, error text, error_code text, failure_count int, answer text, changed text,
+    siblings boolean, event_type text, event text, first_values text, new_values text
     -- rare]
+    -- [adaptive
+    , pool text, early_at timestamptz, rate_shape float8, rate_days float8, daily_hours text, interval_days float8, price_used float8,
+    visits int, changes_seen int, surprise real, gap_days real
+    -- adaptive]
     )),
 clock as (select coalesce(:now::timestamptz, now()) as at),
 archived as (
@@ -45,12 +56,14 @@ ended as (
     last_price = coalesce(i.price, s.last_price), last_currency = coalesce(i.currency, s.last_currency),
     last_title = coalesce(i.title, s.last_title), last_in_stock = coalesce(i.in_stock, s.last_in_stock),
     last_data = coalesce(i.last_data::jsonb, s.last_data), last_html_hash = coalesce(i.html_hash, s.last_html_hash),
-    etag = coalesce(i.etag, s.etag), last_modified = coalesce(i.last_modified, s.last_modified),
-    rate_shape = coalesce(i.rate_shape, s.rate_shape), rate_days = coalesce(i.rate_days, s.rate_days),
+    etag = coalesce(i.etag, s.etag), last_modified = coalesce(i.last_modified, s.last_modified)
+    -- [adaptive
+    , rate_shape = coalesce(i.rate_shape, s.rate_shape), rate_days = coalesce(i.rate_days, s.rate_days),
     daily_hours = coalesce(decode(i.daily_hours, 'base64'), s.daily_hours), interval_days = coalesce(i.interval_days, s.interval_days),
     price_used = coalesce(i.price_used, s.price_used), visits = s.visits + coalesce(i.visits, 0),
     changes_seen = s.changes_seen + coalesce(i.changes_seen, 0),
     surprise = coalesce(i.surprise, s.surprise), gap_days = coalesce(i.gap_days, s.gap_days)
+    -- adaptive]
   from input i cross join clock
   where s.ctid = i.row_at and s.xmin = i.version and s.job_id = i.job_id and (
     i.known is null or (

@@ -121,7 +121,7 @@ join host h on h.host_id = j.host_id;
 
 -- name: lock_jobs
 -- Locks the best jobs for a list of bots, one place in the list per job: those that were found already, and those of hosts without
--- limits, which come from one index in order of priority. Hosts that got limits after their jobs were made are told, to be parked.
+-- limits, which come from one index in order of priority, from where a queue begins (queue_start.py). Hosts that got limits after their jobs were made are told, to be parked.
 -- With look_bots, only if nothing else is to be done first: no job can be readied, no gate is open, and none of these bots has more locks
 -- than said; else the look is all that is answered. What a submit must know of a job comes with it, see known_locks.py.
 -- The time of the look, not of the transaction: a job may have been created since that began.
@@ -143,17 +143,25 @@ seen as materialized (
 busy as materialized (
   select s.* from seen s
   where s.any_ripe or s.any_open or exists (select 1 from unnest(s.held, :look_most::int[]) b(held, most) where b.held > b.most)),
+most as (select case when exists (select 1 from busy) then 0 else cardinality(:bots::text[]) end as jobs),
 free as materialized (
   select j.row_at, j.job_id, j.priority, j.host_id,
     :fleet_gated::boolean or ((select exists (select 1 from host where gated))  -- nearly always none: one look for all jobs
       and exists (select 1 from host h where h.host_id = j.host_id and h.gated)) as gated
-  from unnest(:free_queues::text[]) q(queue)
+  from unnest(:free_queues::text[], :start_priorities::int[], :start_ids::uuid[]) q(queue, priority, job_id)
+  cross join most
   cross join lateral (
-    select a.ctid as row_at, a.job_id, a.host_id, a.priority from crawl_state a
-    where a.place = 'free' and a.queue = q.queue
-    order by a.priority desc, a.job_id
-    limit case when exists (select 1 from busy) then 0 else cardinality(:bots::text[]) end
-    for update skip locked) j),
+    select e.* from (
+      select s.* from (
+        select a.ctid as row_at, a.job_id, a.host_id, a.priority from crawl_state a
+        where a.place = 'free' and a.queue = q.queue and a.priority = q.priority and a.job_id >= q.job_id
+        order by a.job_id limit most.jobs for update skip locked) s
+      union all
+      select s.* from (
+        select a.ctid as row_at, a.job_id, a.host_id, a.priority from crawl_state a
+        where a.place = 'free' and a.queue = q.queue and a.priority < q.priority
+        order by a.priority desc, a.job_id limit most.jobs for update skip locked) s) e
+    limit most.jobs) j),
 chosen as (
   select c.row_at, row_number() over (order by c.priority desc, c.job_id) as ord from (
     select f.row_at, f.job_id, f.priority from free f where not f.gated
@@ -175,21 +183,27 @@ locked as (
   returning c.ord, j.ctid::text as row_at, j.xmin::text as version, j.job_id, j.policy_id, j.host_id, j.priority, j.queue,
     j.max_retries, j.retry_count, j.locked_by, j.lock_ttl_seconds, j.locked_until, j.lock_token,
     p.url, p.crawl_config::text as crawl_config, p.rule_set::text as rule_set, p.frequency_hours, p.pool,
-    j.etag, j.last_modified, j.error_rate, j.last_result_id, j.last_price, j.last_currency, j.last_title, j.last_in_stock, j.last_data,
-    -- what only the rule of adaptive policies reads
-    case when p.pool is not null then j.last_html_hash end as last_html_hash,
+    j.etag, j.last_modified, j.error_rate, j.last_result_id, j.last_price, j.last_currency, j.last_title, j.last_in_stock, j.last_data
+    -- [adaptive
+    , case when p.pool is not null then j.last_html_hash end as last_html_hash,
     case when p.pool is not null then j.last_success_at end as last_success_at,
     case when p.pool is not null then p.priority end as importance, case when p.pool is not null then p.hot end as hot,
-    p.min_interval_hours, p.max_interval_hours, j.rate_shape, j.rate_days, j.daily_hours)
+    p.min_interval_hours, p.max_interval_hours, j.rate_shape, j.rate_days, j.daily_hours
+    -- adaptive]
+    )
 select l.*, true as known, (select exists (select 1 from value_alert where enabled)) as any_alerts,
+  -- [adaptive
   greatest(b.price, h.crawl_price) as price, coalesce(h.prior_shape, b.prior_shape) as prior_shape,
   coalesce(h.prior_days, b.prior_days) as prior_days, coalesce(h.prior_hours, b.prior_hours) as prior_hours,
   b.longest_days, h.siblings,
+  -- adaptive]
   (select array_agg(distinct f.host_id) from free f where f.gated) as to_park,
   (select any_ripe from busy) as any_ripe, (select any_open from busy) as any_open, (select held from busy) as held
 from clock left join locked l on true
+-- [adaptive
 left join crawl_pool b on b.pool = l.pool  -- none for a fixed schedule
 left join host h on h.host_id = case when l.pool is not null then l.host_id end
+-- adaptive]
 order by l.ord;
 
 -- name: close_gates

@@ -10,7 +10,8 @@ fetched it.
 
 Opilio's pages were crawled a day before and are as they were, because nearly every crawl of a page is one of these. Its first crawl,
 which finds every value new and writes a history of them, is measured in a row of its own; so are jobs of all priorities, whose rows
-lie far apart.
+lie far apart. Four bots leave a part of two cores idle, because requests wait for each other; 16 bots, and a pgqueuer with as many jobs at a
+time, are measured, too.
 """
 
 import asyncio
@@ -38,13 +39,15 @@ WAITING, SECONDS, WARM_UP, ROUNDS = scaled(360_000, 10_000), scaled(6, 1), 1, sc
 PGQUEUER_JOBS, PROCRASTINATE_JOBS, CELERY_JOBS, BEANSTALKD_JOBS = (
     scaled(jobs, 200) for jobs in (120_000, 5_000, 15_000, 40_000)
 )
-BATCH, BATCH_BOTS, SINGLE_BOTS = 100, 4, 64
+BATCH, BATCH_BOTS, MANY_BATCH_BOTS, SINGLE_BOTS = 100, 4, 16, 64
 PAYLOAD = {"url": "https://shop.example/product/1", "note": "x" * 500}
 BYTES = 550
 
 IN_BATCHES, ONE_BY_ONE = "Opilio, 100 jobs a request, 4 bots", "Opilio, 1 job a request, 64 bots"
+MANY_BATCHES = "Opilio, 100 jobs a request, 16 bots"
 FIRST_CRAWLS, SPREAD = f"{IN_BATCHES}, first crawls", f"{IN_BATCHES}, 101 priorities"
 PGQUEUER, PROCRASTINATE = "pgqueuer, batches of 100", "procrastinate, 64 at once"
+MANY_PGQUEUER = "pgqueuer, batches of 100, as for 16 bots"
 CELERY = "Celery on a quorum queue, 2 processes"
 BEANSTALKD = "beanstalkd, fsync for every job, 64 workers"
 
@@ -63,10 +66,12 @@ async def main() -> Table:
 def _runs(server_url: str) -> dict[str, Callable[[], Awaitable[float]]]:
     runs: dict[str, Callable[[], Awaitable[float]]] = {
         IN_BATCHES: lambda: _opilio(server_url, batch=BATCH, bots=BATCH_BOTS),
+        MANY_BATCHES: lambda: _opilio(server_url, batch=BATCH, bots=MANY_BATCH_BOTS),
         FIRST_CRAWLS: lambda: _opilio(server_url, batch=BATCH, bots=BATCH_BOTS, crawled=False),
         SPREAD: lambda: _opilio(server_url, batch=BATCH, bots=BATCH_BOTS, priority=None),
         ONE_BY_ONE: lambda: _opilio(server_url, batch=1, bots=SINGLE_BOTS),
-        PGQUEUER: lambda: _pgqueuer(server_url),
+        PGQUEUER: lambda: _pgqueuer(server_url, BATCH_BOTS),
+        MANY_PGQUEUER: lambda: _pgqueuer(server_url, MANY_BATCH_BOTS),
         PROCRASTINATE: lambda: _procrastinate(server_url),
         CELERY: lambda: asyncio.to_thread(_celery),
     }
@@ -83,6 +88,7 @@ def report(rates: dict[str, list[float]]) -> Table:
     for who, found in rates.items():
         table.add(who, median(found), _times(rates, IN_BATCHES, who), _times(rates, ONE_BY_ONE, who))
     table.goal("in batches, beside pgqueuer", _times(rates, IN_BATCHES, PGQUEUER), at_least=1.5)
+    table.goal("the same, 16 bots", _times(rates, MANY_BATCHES, MANY_PGQUEUER), at_least=1.5)
     if BEANSTALKD in rates:
         table.goal("one by one, beside beanstalkd", _times(rates, ONE_BY_ONE, BEANSTALKD), at_least=0.5)
     else:
@@ -115,14 +121,15 @@ async def _timed(jobs: int, work: Callable[[], Awaitable[object]]) -> float:
     return jobs / (time.perf_counter() - began)
 
 
-async def _pgqueuer(server_url: str) -> float:
+async def _pgqueuer(server_url: str, bots: int) -> float:
+    """A connection, and a batch of concurrent tasks, for each bot that Opilio has beside it."""
     import msgspec
     from pgqueuer import AsyncpgPoolDriver, PgQueuer, Queries
     from pgqueuer.domain.types import QueueExecutionMode
     from pgqueuer.models import Job
 
     url = await create_database(server_url, "peer_pgqueuer")
-    async with asyncpg.create_pool(url, min_size=BATCH_BOTS, max_size=BATCH_BOTS) as pool:
+    async with asyncpg.create_pool(url, min_size=bots, max_size=bots) as pool:
         driver = AsyncpgPoolDriver(pool)
         queries = Queries(driver)
         await queries.install()
@@ -141,7 +148,7 @@ async def _pgqueuer(server_url: str) -> float:
                 lambda: queuer.run(
                     mode=QueueExecutionMode.drain,
                     batch_size=BATCH,
-                    max_concurrent_tasks=BATCH * BATCH_BOTS,
+                    max_concurrent_tasks=BATCH * bots,
                 ),
             )
 

@@ -137,7 +137,7 @@ def test_an_upgrade_that_loses_something_is_told() -> None:
 async def test_pgqueuer_in_miniature(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peers, "PGQUEUER_JOBS", 50)
     monkeypatch.setattr(peers, "create_database", AsyncMock(return_value=database_url))
-    assert await peers._pgqueuer(database_url) > 0
+    assert await peers._pgqueuer(database_url, 2) > 0
     assert await run(database_url, "select count(*) from pgqueuer where $1", True) == 0
 
 
@@ -150,12 +150,16 @@ def test_beanstalkd_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_peers_are_judged_by_the_rounds_in_which_they_ran() -> None:
     rates = {
         peers.IN_BATCHES: [3_000.0, 3_000.0, 6_000.0],
+        peers.MANY_BATCHES: [4_000.0, 4_000.0, 4_000.0],
         peers.ONE_BY_ONE: [400.0, 600.0, 400.0],
         peers.PGQUEUER: [1_000.0, 2_000.0, 1_000.0],
+        peers.MANY_PGQUEUER: [2_000.0, 4_000.0, 4_000.0],
         peers.BEANSTALKD: [1_000.0, 1_000.0, 1_000.0],
     }
     goals = {goal.what: goal for goal in peers.report(rates).goals}
     assert goals["in batches, beside pgqueuer"].value == 3
     assert goals["in batches, beside pgqueuer"].met
+    assert goals["the same, 16 bots"].value == 1
+    assert not goals["the same, 16 bots"].met
     assert goals["one by one, beside beanstalkd"].value == 0.4
     assert not goals["one by one, beside beanstalkd"].met

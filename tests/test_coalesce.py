@@ -69,3 +69,15 @@ async def test_a_bad_item_fails_alone(bad: int) -> None:
     coalescer: Coalescer[int, int] = Coalescer(work, on_error=lambda item, _: -item)
     tasks = await begun(coalescer, [1, 2], [3])
     assert await asyncio.gather(*tasks) == [[-1 if bad == 1 else 1, 2], [-3 if bad == 3 else 3]]
+
+
+async def test_where_much_waits_batches_are_larger_but_leave_half_of_it() -> None:
+    work = Work()
+    coalescer = Coalescer(work, most=2, most_of_many=4)
+    tasks = await begun(coalescer, [0])
+    tasks += await begun(coalescer, *([number] for number in range(1, 13)))
+    while not all(task.done() for task in tasks):
+        work.gates[-1].set()
+        await asyncio.sleep(0)
+    assert [len(batch) for batch in work.batches] == [1, 4, 4, 2, 2]
+    assert await asyncio.gather(*tasks) == [[number * 10] for number in range(13)]

@@ -1,7 +1,8 @@
 """Many callers, one statement: requests that arrive while a batch runs form the next batch.
 
 No timer is involved, so a lone caller does not wait; under load a batch grows to what arrived during the last one. A second batch
-runs beside the first only if it is large enough: two small ones cost more than one of both.
+runs beside the first only if it is large enough: two small ones cost more than one of both. Where very much waits, batches are larger, but leave
+half of it to the other: one that takes everything would leave the other nothing to do.
 """
 
 import asyncio
@@ -28,6 +29,7 @@ class Coalescer(Generic[Item, Result]):
         work: Callable[[list[Item]], Awaitable[Sequence[Result]]],
         *,
         most: int = 200,
+        most_of_many: int | None = None,
         workers: int = 1,
         least_beside: int = 1,
         weight: Callable[[Item], int] = lambda _: 1,
@@ -38,10 +40,12 @@ class Coalescer(Generic[Item, Result]):
     ) -> None:
         """`on_error` may raise instead of making a result; `on_abandoned` gets results whose caller has left.
 
-        Up to `workers` batches run side by side, each but the first once so much waits as `least_beside` says.
+        Up to `workers` batches run side by side, each but the first once so much waits as `least_beside` says. A batch is larger than
+        `most`, up to `most_of_many`, if it is no more than half of what waits.
         """
         self._work = work
         self._most = most
+        self._most_of_many = most_of_many or most
         self._workers = workers
         self._least_beside = least_beside
         self._weight = weight
@@ -76,7 +80,8 @@ class Coalescer(Generic[Item, Result]):
     def _next_batch(self) -> "list[_Request[Item, Result]]":
         batch: list[_Request[Item, Result]] = []
         size = 0
-        while self._waiting and (not batch or size + self._waiting[0].weight <= self._most):
+        most = max(self._most, min(self._most_of_many, self._waiting_weight // 2))
+        while self._waiting and (not batch or size + self._waiting[0].weight <= most):
             request = self._waiting.popleft()
             self._waiting_weight -= request.weight
             if request.future.done():  # the caller left before its turn

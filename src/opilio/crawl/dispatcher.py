@@ -26,7 +26,7 @@ from opilio.logs import get_logger
 
 T = TypeVar("T")
 
-_BATCH = 200
+_BATCH, _BATCH_OF_MANY = 200, 400
 _LEAST_BESIDE = 64  # so many jobs are worth a batch of their own beside one that runs
 _WRITE_ACTIVITY_EVERY = 2.0
 _MOST_PULL_GROUPS = 1000
@@ -105,7 +105,9 @@ class Dispatcher:
         self._work_arrived = asyncio.Event()
         self._pulls: dict[tuple[tuple[str, ...], str | None], Coalescer[Pull, PullAnswer]] = {}
         self._heartbeat = heartbeats
-        self._submits = Coalescer(self._submit, workers=2, least_beside=_LEAST_BESIDE, **_ITEMS)
+        self._submits = Coalescer(
+            self._submit, workers=2, least_beside=_LEAST_BESIDE, most_of_many=_BATCH_OF_MANY, **_ITEMS
+        )
         # Pages that are uploaded first must not delay the submits that need no upload.
         self._large_submits = Coalescer(self._submit, workers=4, **_ITEMS | {"most": 20})
         self._heartbeats = Coalescer(heartbeats.heartbeat, **_ITEMS)
@@ -173,6 +175,7 @@ class Dispatcher:
             group = self._pulls[key] = Coalescer(
                 self._puller.pull_many,
                 most=_BATCH,
+                most_of_many=_BATCH_OF_MANY,
                 workers=2,
                 least_beside=_LEAST_BESIDE,
                 weight=lambda p: p.most,

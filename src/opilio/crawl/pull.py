@@ -23,6 +23,7 @@ from opilio.crawl.sql import QUERIES
 
 _ROUNDS = 5  # a round that met closed gates, or jobs of newly limited hosts, is followed by another
 _PARK_MORE = 2000  # so many jobs of a newly limited host leave the common queue at once
+_EMPTY = msgspec.Raw(b"{}")
 SHORTEST_WAIT, _LONGEST_WAIT = 1.0, 60.0
 BOT_CAP = 1_000
 
@@ -355,14 +356,13 @@ def _share_out(
 
 
 def _pulled(row: Row) -> PulledJob:
-    config: Any = msgspec.Raw(row["crawl_config"])
     return PulledJob(
         job_id=row["job_id"],
         url=row["url"],
         priority=row["priority"],
         queue=row["queue"],
-        crawl_config=config,
-        rule_set=msgspec.Raw(row["rule_set"]),
+        crawl_config=_json(row["crawl_config"]),
+        rule_set=_json(row["rule_set"]),
         max_retries=row["max_retries"],
         retry_count=row["retry_count"],
         timeout_seconds=row["lock_ttl_seconds"],
@@ -370,6 +370,11 @@ def _pulled(row: Row) -> PulledJob:
         lock_token=row["lock_token"],
         validators=_validators(row),
     )
+
+
+def _json(text: str | None) -> Any:
+    """Most policies have an empty object, which is not sent."""
+    return _EMPTY if text is None else msgspec.Raw(text)
 
 
 def _validators(row: Row) -> Validators | None:

@@ -182,7 +182,7 @@ locked as (
   where j.ctid = c.row_at and p.policy_id = j.policy_id  -- where the row is: it is locked since it was found
   returning c.ord, j.ctid::text as row_at, j.xmin::text as version, j.job_id, j.policy_id, j.host_id, j.priority, j.queue,
     j.max_retries, j.retry_count, j.locked_by, j.lock_ttl_seconds, j.locked_until, j.lock_token,
-    p.url, p.crawl_config::text as crawl_config, p.rule_set::text as rule_set, p.frequency_hours, p.pool,
+    p.url, nullif(p.crawl_config, '{}')::text as crawl_config, nullif(p.rule_set, '{}')::text as rule_set, p.frequency_hours, p.pool,
     j.etag, j.last_modified, j.error_rate, j.last_result_id, j.last_price, j.last_currency, j.last_title, j.last_in_stock, j.last_data
     -- [adaptive
     , case when p.pool is not null then j.last_html_hash end as last_html_hash,

@@ -16,7 +16,7 @@ import httpx2
 import pytest
 
 from opilio.adapters.postgres import migrate
-from opilio.adapters.postgres.queries import parse_statement
+from opilio.adapters.postgres.queries import Queries
 from tests.components.servers import free_port
 from tests.delivery.receiver import Receiver
 from tests.deploy.previous import unpack_previous
@@ -184,6 +184,6 @@ async def test_every_statement_of_the_version_before_is_understood(old_src, data
             for text in re.split(r"^-- name: ", file.read_text(), flags=re.MULTILINE)[1:]:
                 name, _, body = text.partition("\n")
                 try:
-                    await session.connection.prepare(parse_statement(name, body).sql)
+                    await session.connection.prepare(Queries({name: body}).without(name).sql)
                 except asyncpg.PostgresError as error:
                     pytest.fail(f"{file.name}: {name}: {error}")

@@ -10,7 +10,7 @@ fetched it.
 
 Opilio's pages were crawled a day before and are as they were, because nearly every crawl of a page is one of these. Its first crawl,
 which finds every value new and writes a history of them, is measured in a row of its own; so are jobs of all priorities, whose rows
-lie far apart. Four bots leave a part of two cores idle, because requests wait for each other; 16 bots, and a pgqueuer with as many jobs at a
+lie far apart. The requests of four bots wait for each other; 16 bots, and a pgqueuer with as many jobs at a
 time, are measured, too.
 """
 

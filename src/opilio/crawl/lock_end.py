@@ -174,7 +174,10 @@ class LockEnds:
     async def _finish(self, session: Session, now: datetime) -> None:
         usual = not self.pages and all(map(is_usual, self.finished))
         fixed = all(row.pool is None for row in self.finished)
-        finish = QUERIES.without("finish_jobs", *["rare"] * usual, *["adaptive"] * fixed)
+        needed = {"rare": not usual, "adaptive": not fixed}
+        finish = QUERIES.without(
+            "finish_jobs", *(part for part, is_needed in needed.items() if not is_needed)
+        )
         pages = {} if usual else _pages(self.pages)
         try:
             await session.execute(

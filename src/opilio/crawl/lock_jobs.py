@@ -51,8 +51,9 @@ async def lock_jobs(session: Session, request: LockRequest, allowed: Mapping[int
     usable = [row for row in found if not row.get("gated")]
     starts = request.starts.first if request.starts else [head(queue) for queue in request.free_queues]
     more = request.starts is not None and not request.starts.all_at_head
+    needed = {"found": bool(usable), "adaptive": request.adaptive}
     rows = await session.fetch(
-        QUERIES.without("lock_jobs", *["found"] * (not usable), *["adaptive"] * (not request.adaptive)),
+        QUERIES.without("lock_jobs", *(part for part, is_needed in needed.items() if not is_needed)),
         locked=apply(State.PENDING, Cause.PULL),
         tokens=random_uuids(len(request.slots)),
         bots=request.slots,

@@ -16,10 +16,6 @@ def filled(statement: Statement, **values: str) -> str:
     return re.sub(r"\$(\d+)", lambda match: f"({order[int(match.group(1)) - 1]})", statement.sql)
 
 
-def same(value: str, kind: str, batch: int) -> str:
-    return f"array_fill({value}::{kind}, array[{batch}])"
-
-
 def gathered(lock: str) -> str:
     """The locked jobs in three variables instead of in rows: all that the other statements need of them."""
     head, cut, _ = lock.partition("select l.*")
@@ -32,15 +28,15 @@ def finished(ids: str, rows: str) -> str:
     """The JSON of `finish_jobs`, as the product writes it for what bench.load submits of a page that is as it was."""
     # pgbench takes a colon before a letter or a digit for a variable of its own, also within quotes.
     constant = (
-        '"state": "done","error_rate": 0,"price": 19.99,"currency": "USD","title": "A lamp","in_stock": true,"duration": 0.8,'
-        '"digest": "ABEiM0RVZneImaq7zN3u/w==","known": true,"subject": "https//shop.example/product/1234567"}'
+        '"as_before": true,"duration": 0.8,"digest": "ABEiM0RVZneImaq7zN3u/w==",'
+        '"subject": "https//shop.example/product/1234567"}'
     )
     said = {
         "row_at": "x.row_at",
         "version": ":version",
         "job_id": "x.job_id",
         "result_id": "opilio_uuid7()",
-        "next_run_at": "now() + interval '1 day'",
+        "next_run": "extract(epoch from now()) + 86400",
     }
     pieces = " || ".join(f"""'"{name}": "' || ({value})::text || '",'""" for name, value in said.items())
     row = f"'{{' || {pieces} || '{constant}'"
@@ -51,7 +47,7 @@ def script(batch: int) -> str:
     """One cycle: pull a batch, submit it, as crawl.pull and crawl.submit do."""
     ids = ":ids::uuid[]"
     lock = filled(
-        QUERIES.without("lock_jobs", "found", "adaptive"), locked="'locked'", tokens=TOKENS.format(batch), bots=same("'bench'", "text", batch), free_queues="array['http']", start_priorities="array[101]",
+        QUERIES.without("lock_jobs", "found", "adaptive"), locked="'locked'", tokens=TOKENS.format(batch), slots=str(batch), bots="array['bench']", first_slots="array[1]", free_queues="array['http']", start_priorities="array[101]",
         start_ids="array['00000000-0000-0000-0000-000000000000']::uuid[]",
         fleet_gated="false", look_bots="array['bench']", look_most="array[1000]",
         now="null",

@@ -32,7 +32,7 @@ select p.policy_id, true, now(), opilio_uuid7(), p.host_id, 'http', case when h.
 from p join h on h.host_id = p.host_id"""
 GATE = "insert into gate select host_id, 'http', 100, 'infinity' from host where gated"
 SIZES = [0, 1_000, 200_000]
-BOTS = ["bot"] * 10
+TEN_SLOTS = {"slots": 10, "bots": ["bot"], "first_slots": [1]}
 RULES = Rules()
 STORE = Path(__file__).parents[2] / "docs/explanation/store.md"
 
@@ -59,7 +59,7 @@ async def pages(farm: Farm, statement: Statement | str, **params: Any) -> int:
         statement = getattr(QUERIES, statement)
     assert isinstance(statement, Statement)
     if "tokens" in statement.params:  # it locks jobs once more
-        params["tokens"] = random_uuids(len(params["bots"]))
+        params["tokens"] = random_uuids(params["slots"])
     async with farm.database.transaction(hot=True) as session:
         connection = session.connection
         await connection.execute(f"prepare probe as {statement.sql}")
@@ -135,7 +135,7 @@ async def found(farm: Farm) -> dict[str, Any]:
 async def check_pages(farm: Farm) -> None:
     hosts = [row["host_id"] for row in await farm.rows("select host_id from host where not gated limit 10")]
     jobs = [row["job_id"] for row in await farm.rows("select job_id from job_active limit 10")]
-    pull = {"bots": BOTS, "now": None, "locked": "locked", "fleet_gated": False}
+    pull = {**TEN_SLOTS, "now": None, "locked": "locked", "fleet_gated": False}
     touched = {
         "a pull": await pages(
             farm,

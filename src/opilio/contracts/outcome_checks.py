@@ -13,6 +13,7 @@ from opilio.contracts.price import read_price
 from opilio.errors import Invalid
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_EMPTY = hashlib.blake2b(digest_size=16)
 _encode = msgspec.json.Encoder().encode
 _compared = attrgetter(*(name for name in Outcome.__struct_fields__ if name != "lock_token"))
 
@@ -70,5 +71,6 @@ def _text(field: str, value: str) -> None:
 
 def digest(outcome: Outcome) -> bytes:
     """A fingerprint of the content, the same for any lock token, alone or in a batch."""
-    content = _encode(_compared(outcome))
-    return hashlib.blake2b(content, digest_size=16).digest()
+    found = _EMPTY.copy()  # which takes less time than a new one
+    found.update(_encode(_compared(outcome)))
+    return found.digest()

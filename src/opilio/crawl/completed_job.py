@@ -12,13 +12,7 @@ from opilio.contracts import events
 from opilio.crawl.adaptive.reschedule import FIXED, Rescheduled
 from opilio.crawl.finished_job import FinishedRow, json_text
 from opilio.crawl.history import Change, Values, remembered
-from opilio.crawl.job import Cause, State, apply
 from opilio.crawl.submission import Submission
-
-_LOCKED, _SUCCEED = (
-    State.LOCKED,
-    Cause.SUCCEED,
-)  # reading a member of an Enum takes longer than asking the table
 
 
 class Success(msgspec.Struct, frozen=True):
@@ -32,6 +26,8 @@ class Success(msgspec.Struct, frozen=True):
     before: Values
     changes: list[Change]
     plan: Rescheduled = FIXED
+    as_before: bool = False
+    """Whether all but `data` was found as it was."""
 
 
 class LoggedCompletion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -58,16 +54,15 @@ def result_row(success: Success, result_id: UUID | None) -> FinishedRow:
         row_at=row["row_at"],
         version=row["version"],
         job_id=row["job_id"],
-        state=apply(_LOCKED, _SUCCEED),
-        next_run_at=success.next_run_at,
-        error_rate=success.error_rate,
+        next_run=success.next_run_at.timestamp(),
         subject=row["url"],
     )
     # One by one: given to the constructor, each field would be compared with the names of all that are left out.
-    finished.known = row["known"] or None
+    finished.error_rate = success.error_rate or None
+    finished.looked_up = not row["known"]
     finished.digest = sent.claim.digest
     finished.result_id = result_id
-    _set_found(finished, sent, success.before)
+    _set_found(finished, success)
     if success.changes:
         _set_changes(finished, success.changes)
     if success.plan is not FIXED:
@@ -75,19 +70,22 @@ def result_row(success: Success, result_id: UUID | None) -> FinishedRow:
     return finished
 
 
-def _set_found(finished: FinishedRow, sent: Submission, before: Values) -> None:
-    values = sent.values
-    finished.price = values.price
-    finished.currency = values.currency
-    finished.title = values.title
-    finished.in_stock = values.in_stock
+def _set_found(finished: FinishedRow, success: Success) -> None:
+    sent, values = success.sent, success.sent.values
+    if success.as_before:
+        finished.as_before = True
+    else:
+        finished.price = values.price
+        finished.currency = values.currency
+        finished.title = values.title
+        finished.in_stock = values.in_stock
     finished.html_hash = sent.html_hash
     finished.duration = sent.crawl_duration
     finished.etag = sent.validators.etag
     finished.last_modified = sent.validators.last_modified
     if sent.data is not None:
         finished.data = json_text(sent.data)
-        finished.last_data = json_text(remembered(before, values))
+        finished.last_data = json_text(remembered(success.before, values))
 
 
 def _set_changes(finished: FinishedRow, changes: list[Change]) -> None:

@@ -9,6 +9,7 @@ import msgspec
 
 from opilio.adapters.postgres import Row
 from opilio.contracts import events
+from opilio.crawl.job import State
 from opilio.crawl.retry import Decision
 
 _encode = msgspec.json.Encoder(decimal_format="number").encode
@@ -26,10 +27,13 @@ class FinishedRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Of that row."""
     job_id: UUID
     """A table that is rewritten (`vacuum full`) keeps versions, but not places."""
-    state: str
-    next_run_at: datetime
-    error_rate: float
+    next_run: float
+    """Of the policy, in seconds of Unix, which PostgreSQL reads in a tenth of the time that a date takes it."""
     subject: str
+    state: State | None = None
+    """Left out: done."""
+    error_rate: float | None = None
+    """Left out: none of its crawls failed."""
     failure_count: int = 0
     by: str | None = None
     """With a result: the bot that held the lock."""
@@ -44,6 +48,8 @@ class FinishedRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Both for jobs without a result; the row of a job with one is its event, too."""
     # ── what was found ──
     result_id: UUID | None = None
+    as_before: bool = False
+    """Price, currency, title and stock are the last ones, to the digit, which the job's row has."""
     price: Decimal | None = None
     currency: str | None = None
     title: str | None = None
@@ -73,8 +79,8 @@ class FinishedRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     surprise: float | None = None
     gap_days: float | None = None
     siblings: bool = False
-    known: bool | None = None
-    """Whether all this follows from what was read when the job was locked; read now: null."""
+    looked_up: bool = False
+    """Whether all this follows from what was read now, not from what was read when the job was locked."""
 
 
 def is_usual(row: FinishedRow) -> bool:
@@ -114,7 +120,8 @@ def failed_row(
         version=row["version"],
         job_id=row["job_id"],
         state=decision.state,
-        next_run_at=decision.next_run_at,
+        looked_up=not row["known"],
+        next_run=decision.next_run_at.timestamp(),
         failure_count=decision.failure_count,
         error_rate=decision.error_rate,
         subject=row["url"],

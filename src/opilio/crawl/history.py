@@ -20,6 +20,17 @@ class Values(msgspec.Struct, frozen=True):
     in_stock: bool | None = None
     data: Mapping[str, Any] | None = None
 
+    def same_as(self, other: "Values") -> bool:
+        """Whether all but `data` is the same, to the digit: a price of 10.0 is stored as it was sent, also after one of 10.00."""
+        price, was = self.price, other.price
+        if (
+            self.title != other.title
+            or self.currency != other.currency
+            or self.in_stock is not other.in_stock
+        ):
+            return False
+        return price == was and (price is None or was is None or price.same_quantum(was))
+
 
 class Change(msgspec.Struct, frozen=True):
     field: str

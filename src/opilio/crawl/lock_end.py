@@ -74,10 +74,10 @@ class LockEnds:
 
     def finish(self, row: Row, finished: FinishedRow) -> None:
         self.finished.append(finished)
-        if finished.known:  # finish_jobs fails if its host has a gate or strikes
+        if not finished.looked_up:  # finish_jobs fails if its host has a gate or strikes
             return
         self._free_host(row)
-        if row["strikes"] and finished.state is State.DONE:
+        if row["strikes"] and finished.state is None:
             self.forgiven_hosts.add(row["host_id"])
 
     def retry(
@@ -172,6 +172,8 @@ class LockEnds:
         )
 
     async def _finish(self, session: Session, now: datetime) -> None:
+        if any(row.state is None for row in self.finished):
+            apply(State.LOCKED, Cause.SUCCEED)
         usual = not self.pages and all(map(is_usual, self.finished))
         fixed = all(row.pool is None for row in self.finished)
         needed = {"rare": not usual, "adaptive": not fixed}

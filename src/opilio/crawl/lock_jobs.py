@@ -56,7 +56,8 @@ async def lock_jobs(session: Session, request: LockRequest, allowed: Mapping[int
         QUERIES.without("lock_jobs", *(part for part, is_needed in needed.items() if not is_needed)),
         locked=apply(State.PENDING, Cause.PULL),
         tokens=random_uuids(len(request.slots)),
-        bots=request.slots,
+        slots=len(request.slots),
+        **_bots(request.slots),
         free_queues=request.free_queues,
         start_priorities=[start.priority for start in starts],
         start_ids=[start.job_id for start in starts],
@@ -71,6 +72,12 @@ async def lock_jobs(session: Session, request: LockRequest, allowed: Mapping[int
         return LockRound([], to_park.union(rows[0]["to_park"] or ()), more, busy=busy)
     to_park.update(rows[0]["to_park"] or ())
     return LockRound(rows, to_park, more)
+
+
+def _bots(slots: Sequence[str]) -> dict[str, list[Any]]:
+    """Each bot with its first slot, counted from one; many slots in a row are of the same."""
+    first = [n for n, bot in enumerate(slots) if n == 0 or bot != slots[n - 1]]
+    return {"bots": [slots[n] for n in first], "first_slots": [n + 1 for n in first]}
 
 
 def _found(rows: Sequence[Row]) -> dict[str, list[Any]]:

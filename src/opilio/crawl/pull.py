@@ -270,7 +270,8 @@ class Puller:
         )
 
     def _keep(self, found: LockRound) -> LockRound:
-        self._known.keep([row for row in found.rows if row["host_id"] not in found.gated])
+        gated = found.gated
+        self._known.keep([row for row in found.rows if row["host_id"] not in gated] if gated else found.rows)
         return found
 
     async def _lock_behind_gates(self, session: Session, request: LockRequest) -> LockRound:

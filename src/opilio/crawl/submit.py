@@ -212,10 +212,12 @@ class Submitter:
         return _store(ends, success, upload)
 
     def _fixed(self, row: Row, sent: Submission, now: datetime) -> Success:
-        before = _last_values(row)
+        before, values = _last_values(row), sent.values
         next_run_at = retry.next_run(row["frequency_hours"], now, self._draw())
+        as_before = values.same_as(before)
+        changed = [] if as_before and not values.data else changes(before, values)
         return Success(
-            row, sent, next_run_at, retry.succeed(row["error_rate"]), before, changes(before, sent.values)
+            row, sent, next_run_at, retry.succeed(row["error_rate"]), before, changed, as_before=as_before
         )
 
     def _planned(self, row: Row, sent: Submission, seen: "Seen") -> Success:
@@ -228,6 +230,7 @@ class Submitter:
             seen.before,
             seen.changes,
             seen.rescheduled,
+            as_before=sent.values.same_as(seen.before),
         )
 
     def _adapt(self, row: Row, sent: Submission, now: datetime) -> "Seen":

@@ -1,4 +1,4 @@
-"""Connections: one pool for the hot path with pinned plans, one for everything else."""
+"""Connections: some for the hot path with pinned plans, a pool for everything else."""
 
 import asyncio
 import random
@@ -10,6 +10,7 @@ import asyncpg
 import msgspec
 
 from opilio.adapters.postgres.database_url import parse_database_url
+from opilio.adapters.postgres.hot_connections import HotConnections
 from opilio.adapters.postgres.listener import Heard, Listener, Subscription
 from opilio.adapters.postgres.queries import Statement
 from opilio.adapters.postgres.shared_values import share_values
@@ -39,13 +40,6 @@ class ChangedMeanwhileError(Exception):
 
 
 _RETRYABLE = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, ChangedMeanwhileError)
-
-
-class HotConnection(asyncpg.Connection):  # type: ignore[misc]
-    """A connection on which nothing is ever set, locked or listened to beyond its transaction."""
-
-    def get_reset_query(self) -> str:
-        return ""  # so that giving it back to the pool costs no question to the server
 
 
 class Session:
@@ -85,7 +79,7 @@ class Session:
 class Database:
     """The pools, and statements run outside a transaction."""
 
-    def __init__(self, main: asyncpg.Pool, hot: asyncpg.Pool, url: str, *, pooled: bool = False) -> None:
+    def __init__(self, main: asyncpg.Pool, hot: HotConnections, url: str, *, pooled: bool = False) -> None:
         self._main = main
         self._hot = hot
         self._pooled = pooled
@@ -108,33 +102,27 @@ class Database:
         The hot path (its planner settings are set at the start of a connection), LISTEN and locks stay on `url`.
         """
 
-        async def open_pool(
-            most: int,
-            through: str,
-            kind: type[asyncpg.Connection] = asyncpg.Connection,
-            prepare: Callable[[Any], Awaitable[None]] = _prepare,
-            **options: Any,
-        ) -> asyncpg.Pool:
-            arguments = parse_database_url(through).arguments(name)
-            settings = {**arguments.pop("server_settings"), "timezone": "UTC", **options.pop("settings", {})}
-            return await asyncpg.create_pool(
-                **arguments,
-                **options,
-                connection_class=kind,
-                min_size=0,
-                max_size=most,
-                init=prepare,
-                command_timeout=60,
-                server_settings=settings,
-            )
+        def arguments(through: str, settings: dict[str, str]) -> dict[str, Any]:
+            known = parse_database_url(through).arguments(name)
+            known["server_settings"] = {**known["server_settings"], "timezone": "UTC", **settings}
+            return {**known, "command_timeout": 60}
 
+        async def connect_hot() -> asyncpg.Connection:
+            connection = await asyncpg.connect(**arguments(url, _SETTINGS | PINNED_PLANS))
+            try:
+                await _prepare_hot(connection)
+            except BaseException:
+                connection.terminate()
+                raise
+            return connection
+
+        through, settings, options = url, _SETTINGS, {}
+        if pooled_url is not None:
+            # A pooler refuses settings it does not track, and the next statement may meet another server process.
+            through, settings, options = pooled_url, {}, {"statement_cache_size": 0}
         try:
-            if pooled_url is None:
-                main = await open_pool(size, url, settings=_SETTINGS)
-            else:  # a pooler refuses settings it does not track, and the next statement may meet another server process
-                main = await open_pool(size, pooled_url, statement_cache_size=0)
-            hot = await open_pool(
-                hot_size, url, HotConnection, _prepare_hot, settings=_SETTINGS | PINNED_PLANS
+            main = await asyncpg.create_pool(
+                **arguments(through, settings), **options, min_size=0, max_size=size, init=_prepare
             )
             async with main.acquire() as connection, connection.transaction():
                 await connection.fetchval("select 1")
@@ -143,7 +131,7 @@ class Database:
                 f"PostgreSQL does not answer at {mask_url(url)}: {error}. "
                 "Check OPILIO_DATABASE_URL, or leave it out to use the embedded server."
             ) from error
-        return cls(main, hot, url, pooled=pooled_url is not None)
+        return cls(main, HotConnections(connect_hot, hot_size), url, pooled=pooled_url is not None)
 
     async def close(self) -> None:
         await self._listener.close()

@@ -6,18 +6,17 @@
 with input as materialized (
   select *
     -- [no rare
-    , null::text as by, null::text as reason, null::text as error, null::text as error_code, 0 as failure_count,
-    null::text as answer, null::text as changed
+    , null::text as state, null::text as error, null::text as error_code, 0 as failure_count, null::text as answer
     -- no rare]
     -- [no adaptive
     , null::text as pool, null::timestamptz as early_at
     -- no adaptive]
   from json_to_recordset(:jobs::json) as i(
-    row_at tid, version xid, job_id uuid, state text, next_run_at timestamptz, error_rate real, result_id uuid,
+    row_at tid, version xid, job_id uuid, next_run float8, error_rate real, result_id uuid, as_before boolean,
     price numeric, currency text, title text, in_stock boolean, data text, html_hash text, duration float8, last_data text,
-    digest text, subject text, etag text, last_modified text, known boolean
+    digest text, subject text, etag text, last_modified text, looked_up boolean
     -- [rare
-    , by text, reason text, error text, error_code text, failure_count int, answer text, changed text,
+    , state text, by text, reason text, error text, error_code text, failure_count int, answer text, changed text,
     siblings boolean, event_type text, event text, first_values text, new_values text
     -- rare]
     -- [adaptive
@@ -31,27 +30,42 @@ archived as (
     run_at, created_at, created_by, locked_by, locked_at, locked_until, lock_ttl_seconds, lock_token, last_error,
     last_error_code, finished_at, finished_by, reason, digest, answer, next_run_at,
     outcome_id, seq, subject, changed, price, currency, title, in_stock, parsed_data, html_hash, crawl_duration)
-  select g.job_id, g.policy_id, g.host_id, g.queue, i.state, g.priority, g.base_priority, g.retry_count, g.max_retries,
-    nullif(g.run_at, told.created_at), g.created_at, nullif(g.created_by, told.created_by), g.locked_by, g.locked_at,
-    nullif(g.locked_until, told.locked_until), g.lock_ttl_seconds, g.lock_token,
-    coalesce(i.error, g.last_error), coalesce(i.error_code, g.last_error_code), clock.at, nullif(i.by, told.by), nullif(i.reason, told.reason),
-    decode(i.digest, 'base64'), i.answer::jsonb, case i.state when 'done' then i.next_run_at end,  -- archived_answer says it again
-    i.result_id, told.seq, told.subject, told.changed, i.price, i.currency, i.title, i.in_stock, i.data::jsonb, told.html_hash, i.duration
+  select g.job_id, g.policy_id, g.host_id, g.queue, coalesce(i.state, 'done'), g.priority, g.base_priority, g.retry_count, g.max_retries,
+    -- What is the usual of a job with a result is not kept.
+    nullif(g.run_at, case when i.result_id is not null then g.created_at end), g.created_at,
+    nullif(g.created_by, case when i.result_id is not null then 'scheduler' end), g.locked_by, g.locked_at,
+    nullif(g.locked_until, case when i.result_id is not null then g.locked_at + make_interval(secs => g.lock_ttl_seconds) end),
+    g.lock_ttl_seconds, g.lock_token, coalesce(i.error, g.last_error), coalesce(i.error_code, g.last_error_code), clock.at,
+    -- [no rare
+    null, null,
+    -- no rare]
+    -- [rare
+    nullif(i.by, case when i.result_id is not null then 'bot:' || g.locked_by end),
+    nullif(i.reason, case when i.result_id is not null then 'result accepted' end),
+    -- rare]
+    decode(i.digest, 'base64'), i.answer::jsonb, case when i.state is null then to_timestamp(i.next_run) end,  -- archived_answer says it again
+    -- A transaction has its number before it takes its place in the log.
+    i.result_id, case when i.result_id is not null and pg_current_xact_id() is not null then nextval('outbox_seq_seq') end,
+    case when i.result_id is not null then i.subject end,
+    -- [no rare
+    null,
+    -- no rare]
+    -- [rare
+    case when i.result_id is not null then i.changed::jsonb end,
+    -- rare]
+    case when i.as_before then g.last_price else i.price end, case when i.as_before then g.last_currency else i.currency end,
+    case when i.as_before then g.last_title else i.title end, case when i.as_before then g.last_in_stock else i.in_stock end,
+    i.data::jsonb, case when i.result_id is not null then i.html_hash end, i.duration
   from input i cross join clock
-  join crawl_state g on g.ctid = i.row_at and g.xmin = i.version and g.job_id = i.job_id  -- the job as it ends
-  left join lateral (  -- a transaction has its number before it takes its place in the log
-    select case when pg_current_xact_id() is not null then nextval('outbox_seq_seq') end as seq, i.subject, i.changed::jsonb as changed, i.html_hash,
-      g.created_at, 'scheduler' as created_by, g.locked_at + make_interval(secs => g.lock_ttl_seconds) as locked_until,
-      'bot:' || g.locked_by as by, 'result accepted' as reason  -- not kept where it is the usual
-    where i.result_id is not null) told on true),
+  join crawl_state g on g.ctid = i.row_at and g.xmin = i.version and g.job_id = i.job_id),  -- the job as it ends
 ended as (
   update crawl_state s set
     place = case when s.enabled then 'due' end, job_id = null, run_at = null, created_at = null,
     locked_by = null, locked_at = null, locked_until = null, lock_ttl_seconds = null, lock_token = null,
     last_error = null, last_error_code = null, due_pool = i.pool, early_at = i.early_at,
-    next_run_at = i.next_run_at, failure_count = coalesce(i.failure_count, 0), error_rate = i.error_rate,
-    last_success_at = case when i.state = 'done' then clock.at else s.last_success_at end,
-    last_failed_at = case when i.state <> 'done' then clock.at else s.last_failed_at end,
+    next_run_at = to_timestamp(i.next_run), failure_count = coalesce(i.failure_count, 0), error_rate = coalesce(i.error_rate, 0),
+    last_success_at = case when i.state is null then clock.at else s.last_success_at end,
+    last_failed_at = case when i.state is not null then clock.at else s.last_failed_at end,
     last_result_id = coalesce(i.result_id, s.last_result_id),
     last_price = coalesce(i.price, s.last_price), last_currency = coalesce(i.currency, s.last_currency),
     last_title = coalesce(i.title, s.last_title), last_in_stock = coalesce(i.in_stock, s.last_in_stock),
@@ -66,7 +80,7 @@ ended as (
     -- adaptive]
   from input i cross join clock
   where s.ctid = i.row_at and s.xmin = i.version and s.job_id = i.job_id and (
-    i.known is null or (
+    i.looked_up or (
       not ((select exists (select 1 from host where strikes > 0)) and exists (select 1 from host h where h.host_id = s.host_id and h.strikes > 0))
       and (:alerts_known::boolean or not (select exists (select 1 from value_alert where enabled)))
       and not ((select exists (select 1 from gate)) and exists (select 1 from gate g where g.host_id = s.host_id))))

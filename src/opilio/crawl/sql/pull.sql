@@ -120,8 +120,8 @@ cross join lateral (
 join host h on h.host_id = j.host_id;
 
 -- name: lock_jobs
--- Locks the best jobs for a list of bots, one place in the list per job: those that were found already, and those of hosts without
--- limits, which come from one index in order of priority, from where a queue begins (queue_start.py). Hosts that got limits after their jobs were made are told, to be parked.
+-- Locks the best jobs for some bots: each bot has the slots from its first one to that of the next bot, the best job has the first slot.
+-- Those that were found already, and those of hosts without limits, which come from one index in order of priority, from where a queue begins (queue_start.py). Hosts that got limits after their jobs were made are told, to be parked.
 -- With look_bots, only if nothing else is to be done first: no job can be readied, no gate is open, and none of these bots has more locks
 -- than said; else the look is all that is answered. What a submit must know of a job comes with it, see known_locks.py.
 -- The time of the look, not of the transaction: a job may have been created since that began.
@@ -143,7 +143,7 @@ seen as materialized (
 busy as materialized (
   select s.* from seen s
   where s.any_ripe or s.any_open or exists (select 1 from unnest(s.held, :look_most::int[]) b(held, most) where b.held > b.most)),
-most as (select case when exists (select 1 from busy) then 0 else cardinality(:bots::text[]) end as jobs),
+most as (select case when exists (select 1 from busy) then 0 else :slots::int end as jobs),
 free as materialized (
   select j.row_at, j.job_id, j.priority, j.host_id,
     :fleet_gated::boolean or ((select exists (select 1 from host where gated))  -- nearly always none: one look for all jobs
@@ -171,10 +171,10 @@ chosen as (
     -- found]
     ) c
   order by c.priority desc, c.job_id
-  limit cardinality(:bots::text[])),
+  limit :slots::int),
 locked as (
   update crawl_state j set
-    place = :locked::text, locked_by = (:bots::text[])[c.ord::int], locked_at = clock.at,
+    place = :locked::text, locked_by = (:bots::text[])[width_bucket(c.ord::int, :first_slots::int[])], locked_at = clock.at,
     locked_until = clock.at + make_interval(secs => p.timeout_minutes * 60),
     lock_ttl_seconds = p.timeout_minutes * 60,
     lock_token = encode(substr(:tokens::bytea, c.ord::int * 16 - 15, 16), 'hex')::uuid

@@ -23,11 +23,21 @@ class Success(msgspec.Struct, frozen=True):
     next_run_at: datetime
     error_rate: float
     """Of the policy from now on."""
-    before: Values
     changes: list[Change]
     plan: Rescheduled = FIXED
     as_before: bool = False
     """Whether all but `data` was found as it was."""
+
+    @property
+    def before(self) -> Values:
+        return last_values(self.row)
+
+
+def last_values(row: Row) -> Values:
+    """What the last crawl found."""
+    return Values(
+        row["last_price"], row["last_currency"], row["last_title"], row["last_in_stock"], row["last_data"]
+    )
 
 
 class LoggedCompletion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -3,7 +3,7 @@
 Jitter is a share of each wait that is added to it; the caller draws it, so that rules stay pure.
 """
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 
@@ -48,7 +48,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 def next_run(hours: float, now: datetime, jitter: float) -> datetime:
     """When a page with a fixed schedule is crawled again after a success."""
-    return now + timedelta(0, hours * 3600 * (1 + jitter))
+    return datetime.fromtimestamp(now.timestamp() + hours * 3600 * (1 + jitter), UTC)
 
 
 def succeed(error_rate: float) -> float:

@@ -15,11 +15,11 @@ from opilio.clock import Clock
 from opilio.contracts.bot_api import DoneAnswer, FailedAnswer, RetryAnswer
 from opilio.contracts.codes import ErrorCode, worth_retrying
 from opilio.crawl import retry
-from opilio.crawl.adaptive.reschedule import Rescheduled, change_time, has_changed, reschedule
+from opilio.crawl.adaptive.reschedule import FIXED, Rescheduled, change_time, has_changed, reschedule
 from opilio.crawl.alert import CrawledPage
 from opilio.crawl.alerts import check_alerts
 from opilio.crawl.claims import CheckedClaims, Reply, check_claims
-from opilio.crawl.completed_job import Success, result_row, unmodified_row
+from opilio.crawl.completed_job import Success, last_values, result_row, unmodified_row
 from opilio.crawl.finished_job import StoredPage, failed_row
 from opilio.crawl.history import Change, Values, changes
 from opilio.crawl.job import State
@@ -212,13 +212,11 @@ class Submitter:
         return _store(ends, success, upload)
 
     def _fixed(self, row: Row, sent: Submission, now: datetime) -> Success:
-        before, values = _last_values(row), sent.values
-        next_run_at = retry.next_run(row["frequency_hours"], now, self._draw())
+        before, values = last_values(row), sent.values
         as_before = values.same_as(before)
         changed = [] if as_before and not values.data else changes(before, values)
-        return Success(
-            row, sent, next_run_at, retry.succeed(row["error_rate"]), before, changed, as_before=as_before
-        )
+        next_run_at = retry.next_run(row["frequency_hours"], now, self._draw())
+        return Success(row, sent, next_run_at, retry.succeed(row["error_rate"]), changed, FIXED, as_before)
 
     def _planned(self, row: Row, sent: Submission, seen: "Seen") -> Success:
         assert seen.rescheduled.next_run_at is not None
@@ -227,15 +225,14 @@ class Submitter:
             sent,
             seen.rescheduled.next_run_at,
             retry.succeed(row["error_rate"]),
-            seen.before,
             seen.changes,
             seen.rescheduled,
-            as_before=sent.values.same_as(seen.before),
+            sent.values.same_as(seen.before),
         )
 
     def _adapt(self, row: Row, sent: Submission, now: datetime) -> "Seen":
         """The next visit of an adaptive policy."""
-        before = _last_values(row)
+        before = last_values(row)
         changed = changes(before, sent.values)
         saw_change = has_changed(
             row,
@@ -335,12 +332,6 @@ def _without_repeats(submissions: Sequence[Submission]) -> list[list[int]]:
             groups.append([])
         groups[group].append(position)
     return groups
-
-
-def _last_values(row: Row) -> Values:
-    return Values(
-        row["last_price"], row["last_currency"], row["last_title"], row["last_in_stock"], row["last_data"]
-    )
 
 
 def _store(ends: LockEnds, success: Success, upload: UUID | Upload) -> Reply:

@@ -1,11 +1,13 @@
 """A bot asks for work."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
 import pytest
 
+from opilio.contracts.bot_api import PullAnswer
 from opilio.crawl import skipped
 from opilio.crawl.pull import Pull
 from tests.crawl.farm import Farm, FarmMaker
@@ -29,6 +31,29 @@ async def test_it_works(farm: Farm) -> None:
     assert bytes(job.crawl_config) == b'{"headers": {"a": "b"}}'
     shown = await farm.opilio.insights.job(job.job_id)
     assert (shown.status, shown.locked_by) == ("locked", "bot-1")
+
+
+async def test_pulls_of_a_queue_take_turns(farm: Farm, monkeypatch: pytest.MonkeyPatch) -> None:
+    await farm.policies(30)
+    await farm.due()
+    puller, running, most = farm.opilio.puller, 0, 0
+    pull_many = puller.pull_many
+
+    async def counted(pulls: Sequence[Pull]) -> list[PullAnswer]:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        try:
+            return await pull_many(pulls)
+        finally:
+            running -= 1
+
+    monkeypatch.setattr(puller, "pull_many", counted)
+    # More than one batch may hold, so that some wait.
+    bots = [Pull(f"bot-{n}", 100, ("http",)) for n in range(10)]
+    answers = await asyncio.gather(*(farm.opilio.dispatcher.pull(bot) for bot in bots))
+    assert most == 1
+    assert len({job.job_id for answer in answers for job in answer.jobs}) == 30
 
 
 async def test_nothing_to_do(farm: Farm) -> None:

@@ -220,10 +220,10 @@ class Dispatcher:
             else:
                 self._count_other(submission.claim.bot_id, reply)
         for bot_id, durations in done.items():
-            metrics.JOBS_DONE.inc(len(durations))
-            told = [seconds for seconds in durations if seconds is not None]
-            metrics.CRAWL_DURATION.observe_all(told)
-            self._activity.done(bot_id, len(durations), sum(told))
+            self._activity.done(bot_id, len(durations), sum(filter(None, durations)))
+        metrics.JOBS_DONE.inc(sum(map(len, done.values())))
+        told = [seconds for durations in done.values() for seconds in durations if seconds is not None]
+        metrics.CRAWL_DURATION.observe_all(told)
 
     def _count_other(self, bot_id: str, reply: Reply) -> None:
         if reply.state is not None:

@@ -12,9 +12,8 @@ from typing import Any
 
 import asyncpg
 
-_LONGEST_SECONDS = (
-    1800.0  # the server's process of a connection keeps what it learnt of every table and its partitions
-)
+# The server's process of a connection keeps what it learnt of every table and its partitions.
+_LONGEST_SECONDS = 1800.0
 # After these nobody knows whether the server is still at the statement, or whether anybody hears what it answers.
 _UNCERTAIN = (asyncio.CancelledError, TimeoutError, OSError)
 

@@ -77,7 +77,7 @@ class Session:
 
 
 class Database:
-    """The pools, and statements run outside a transaction."""
+    """The connections, and statements run outside a transaction."""
 
     def __init__(self, main: asyncpg.Pool, hot: HotConnections, url: str, *, pooled: bool = False) -> None:
         self._main = main

@@ -9,6 +9,7 @@ import pytest
 from opilio.adapters.postgres.hot_connections import HotConnections
 
 PID = "select pg_backend_pid()"
+SLEEPS = "select exists (select 1 from pg_stat_activity where pid = $1 and wait_event = 'PgSleep')"
 
 
 @pytest.fixture
@@ -56,11 +57,14 @@ async def test_a_statement_that_was_left_is_heard_by_nobody_else(connections: Ho
             await connection.fetchval("select pg_sleep(60)")
 
     left = asyncio.create_task(long())
-    await asyncio.sleep(0.05)
+    async with asyncio.timeout(20), connections.acquire() as other:
+        while not await other.fetchval(SLEEPS, first):
+            await asyncio.sleep(0.01)
     left.cancel()
     with pytest.raises(asyncio.CancelledError):
         await left
-    assert await pid(connections) != first
+    async with connections.acquire() as one, connections.acquire() as two:
+        assert first not in {await one.fetchval(PID), await two.fetchval(PID)}
 
 
 async def test_a_transaction_that_was_left_open_is_not_passed_on(connections: HotConnections) -> None:

@@ -28,7 +28,7 @@ class FinishedRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     job_id: UUID
     """A table that is rewritten (`vacuum full`) keeps versions, but not places."""
     next_run: float
-    """Of the policy, in seconds of Unix, which PostgreSQL reads in a tenth of the time that a date takes it."""
+    """Of the policy, in seconds since 1970: PostgreSQL reads a number sooner than a date."""
     subject: str
     state: State | None = None
     """Left out: done."""

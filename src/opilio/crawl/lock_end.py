@@ -173,7 +173,7 @@ class LockEnds:
 
     async def _finish(self, session: Session, now: datetime) -> None:
         if any(row.state is None for row in self.finished):
-            apply(State.LOCKED, Cause.SUCCEED)
+            apply(State.LOCKED, Cause.SUCCEED)  # refused where the table of transitions lacks it
         usual = not self.pages and all(map(is_usual, self.finished))
         fixed = all(row.pool is None for row in self.finished)
         needed = {"rare": not usual, "adaptive": not fixed}

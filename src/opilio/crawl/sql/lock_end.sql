@@ -2,7 +2,7 @@
 -- Ends jobs: the policy is due again, job archived, result and its changes stored, event written: all or nothing. A job with a result is one row, which is
 -- also its result and its event; the views result_source and event_source show them. Fails where a row is not as it was read; or, of jobs that
 -- are known since they were locked, where something beside the row is not as known_locks.py takes it to be. Jobs with a result and without a
--- page or a new value need none of the rare parts; a batch without adaptive policies needs none of theirs.
+-- page or a new value need none of the rare parts; a job whose state is not said is done; a batch without adaptive policies needs none of theirs.
 with input as materialized (
   select *
     -- [no rare

@@ -120,8 +120,9 @@ cross join lateral (
 join host h on h.host_id = j.host_id;
 
 -- name: lock_jobs
--- Locks the best jobs for some bots: each bot has the slots from its first one to that of the next bot, the best job has the first slot.
--- Those that were found already, and those of hosts without limits, which come from one index in order of priority, from where a queue begins (queue_start.py). Hosts that got limits after their jobs were made are told, to be parked.
+-- Locks the best jobs for some bots, the best for the first slot; a bot has the slots from its first one up to that of the next bot. Jobs come from those
+-- that were found already, and from those of hosts without limits: these lie in one index in order of priority, and are read from where the queue
+-- begins (queue_start.py). Hosts that got limits after their jobs were made are told, to be parked.
 -- With look_bots, only if nothing else is to be done first: no job can be readied, no gate is open, and none of these bots has more locks
 -- than said; else the look is all that is answered. What a submit must know of a job comes with it, see known_locks.py.
 -- The time of the look, not of the transaction: a job may have been created since that began.

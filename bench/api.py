@@ -27,12 +27,13 @@ async def api(database_url: str, folder: Path) -> AsyncIterator[int]:
 
 
 @asynccontextmanager
-async def api_process(database_url: str, folder: Path) -> AsyncIterator[tuple[int, int]]:
-    """The same; answers its port and its process id."""
+async def api_process(database_url: str, folder: Path, workers: int = 1) -> AsyncIterator[tuple[int, int]]:
+    """The same, in one or several processes; answers its port and its process id."""
     port = free_port()
     environment = {key: value for key, value in os.environ.items() if not key.startswith("OPILIO_")} | {
         "OPILIO_DATABASE_URL": database_url, "OPILIO_DATA_DIR": str(folder), "OPILIO_HOST": "127.0.0.1",
         "OPILIO_PORT": str(port), "OPILIO_METRICS_PORT": "0", "OPILIO_LOG_LEVEL": "warning",
+        "OPILIO_API_WORKERS": str(workers),
     }  # fmt: skip
     process = subprocess.Popen([sys.executable, "-m", "opilio", "run", "api"], env=environment)
     try:

@@ -2,15 +2,15 @@
 
 The pages were crawled a day before and are as they were: nearly every crawl is one of these. pgbench runs with one client, so one
 transaction at a time, and with as many clients as there are bots. Then the same over HTTP with adaptive policies: each result teaches
-the rule and plans the next visit; and with pages that are crawled for the first time, whose values are all new. Where the processor time
-of a job goes is noted.
+the rule and plans the next visit; with pages that are crawled for the first time, whose values are all new; and from several processes of
+the API, whose requests must share statements across them. Where the processor time of a job goes is noted.
 """
 
 import asyncio
 import shutil
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +46,9 @@ CASES = {
 }
 ONE, MANY, HTTP = "pgbench, 1 client", "pgbench, clients as bots", "HTTP"
 ADAPTIVE, FIRST = "adaptive, HTTP", "first crawls, HTTP"
+WORKERS = 2
+SEVERAL = f"{WORKERS} API processes, HTTP"
+SPENDERS = ("PostgreSQL", "API", "bots")
 Rates = dict[tuple[str, str], list[float]]
 
 
@@ -78,10 +81,11 @@ async def main() -> Table:
                 for name, case in CASES.items():
                     progress(f"round {number} of {ROUNDS}: {name}")
                     await measure_bare(name, fixed, folder, postgres, rates)
-                    driven = await over_http(fixed, case, folder, postgres)
-                    rates[name, HTTP].append(driven.rate)
-                    for who, seconds in driven.spent.items():
-                        rates[name, who].append(seconds)
+                    for how, workers in ((HTTP, 1), (SEVERAL, WORKERS)):
+                        driven = await over_http(fixed, case, folder, postgres, workers)
+                        rates[name, how].append(driven.rate)
+                        for who, seconds in driven.spent.items():
+                            rates[name, f"{how}: {who}"].append(seconds)
                     for how, side in ((ADAPTIVE, adaptive), (FIRST, first)):
                         rates[name, how].append((await over_http(side, case, folder, postgres)).rate)
     finally:
@@ -117,13 +121,15 @@ async def measure_bare(name: str, side: Side, folder: Path, postgres: psutil.Pro
     before = processor_seconds(postgres)
     rates[name, MANY].append(await bare(side, folder, case.batch, case.bots))
     spent = processor_seconds(postgres) - before
-    rates[name, "PostgreSQL under pgbench"].append(spent / (rates[name, MANY][-1] * SECONDS))
+    rates[name, f"{MANY}: PostgreSQL"].append(spent / (rates[name, MANY][-1] * SECONDS))
 
 
-async def over_http(side: Side, case: Case, folder: Path, postgres: psutil.Process) -> Driven:
+async def over_http(
+    side: Side, case: Case, folder: Path, postgres: psutil.Process, workers: int = 1
+) -> Driven:
     """One API at a time: three of them and 64 clients would be too many for the server."""
     bots = side.bots[: case.bots]
-    async with api_process(side.url, folder / "api") as (port, pid):
+    async with api_process(side.url, folder / "api", workers) as (port, pid):
         watched = {"PostgreSQL": postgres, "API": psutil.Process(pid)}
         await loaded(port, bots, batch=case.batch, seconds=WARM_UP)
         before = {name: processor_seconds(process) for name, process in watched.items()}
@@ -139,7 +145,18 @@ async def bare(side: Side, folder: Path, batch: int, clients: int) -> float:
 
 
 def report(rates: Rates) -> Table:
-    columns = ("how", ONE, MANY, HTTP, "times 1 client", "times as many clients", ADAPTIVE, "of fixed", FIRST)
+    columns = (
+        "how",
+        ONE,
+        MANY,
+        HTTP,
+        "times 1 client",
+        "times as many clients",
+        ADAPTIVE,
+        "of fixed",
+        FIRST,
+        SEVERAL,
+    )
     table = Table(f"Pull and submit, jobs/s, median of {ROUNDS} in turn", columns)
     for name, case in CASES.items():
 
@@ -155,6 +172,7 @@ def report(rates: Rates) -> Table:
             median(rates[name, ADAPTIVE]),
             of(ADAPTIVE, HTTP),
             median(rates[name, FIRST]),
+            median(rates[name, SEVERAL]),
         )
         table.goal(
             f"{name}, beside pgbench with {case.clients} clients".replace(" 1 clients", " 1 client"),
@@ -162,12 +180,12 @@ def report(rates: Rates) -> Table:
             at_least=case.times,
         )
         table.goal(f"{name}: adaptive beside fixed", of(ADAPTIVE, HTTP), at_least=0.95)
-        table.notes.append(
-            f"{name}, processor time a job: {processor_note(lambda who, name=name: rates[name, who])}"
-        )  # type: ignore[misc]
+        for how, who in ((HTTP, SPENDERS), (SEVERAL, SPENDERS), (MANY, SPENDERS[:1])):
+            table.notes.append(
+                f"{name}, {how}, processor time a job: {processor_note(rates, name, how, who)}"
+            )
     return table
 
 
-def processor_note(spent: Callable[[str], list[float]]) -> str:
-    who = ("PostgreSQL", "API", "bots", "PostgreSQL under pgbench")
-    return ", ".join(f"{name} {median(spent(name)) * 1e6:,.0f} µs" for name in who)
+def processor_note(rates: Rates, name: str, how: str, who: Sequence[str]) -> str:
+    return ", ".join(f"{one} {median(rates[name, f'{how}: {one}']) * 1e6:,.0f} µs" for one in who)

@@ -2,13 +2,17 @@
 
 No timer is involved, so a lone caller does not wait; under load a batch grows to what arrived during the last one. A second batch
 runs beside the first only if it is large enough: two small ones cost more than one of both. Where very much waits, batches are larger, but leave
-half of it to the other: one that takes everything would leave the other nothing to do.
+half of it to the other: one that takes everything would leave the other nothing to do. Where several processes serve the same requests, their
+small batches take turns, so that each has what arrived during those of the others, too.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Generic, TypeVar
+
+from opilio.turns import Turn
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -37,11 +41,13 @@ class Coalescer(Generic[Item, Result]):
         on_error: Callable[[Item, Exception], Result] | None = None,
         may_be_one_item: Callable[[Exception], bool] = lambda _: True,
         on_abandoned: Callable[[Item, Result], None] | None = None,
+        turn: Turn | None = None,
     ) -> None:
         """`on_error` may raise instead of making a result; `on_abandoned` gets results whose caller has left.
 
         Up to `workers` batches run side by side, each but the first once so much waits as `least_beside` says. A batch is larger than
-        `most`, up to `most_of_many`, if it is no more than half of what waits.
+        `most`, up to `most_of_many`, if it is no more than half of what waits. One that is not worth a place beside others waits for its
+        `turn`, if there is one.
         """
         self._work = work
         self._most = most
@@ -53,6 +59,7 @@ class Coalescer(Generic[Item, Result]):
         self._on_error = on_error
         self._may_be_one_item = may_be_one_item
         self._on_abandoned = on_abandoned
+        self._turn = turn
         self._waiting: deque[_Request[Item, Result]] = deque()
         self._waiting_weight = 0
         self._busy = 0
@@ -91,9 +98,16 @@ class Coalescer(Generic[Item, Result]):
         return batch
 
     async def _drain(self) -> None:
-        while batch := self._next_batch():
-            await self._run_batch(batch)
+        while self._waiting:
+            async with self._its_turn():
+                if batch := self._next_batch():
+                    await self._run_batch(batch)
         self._busy -= 1  # no await since the empty check, so that no request is missed
+
+    def _its_turn(self) -> AbstractAsyncContextManager[None]:
+        if self._turn is None or self._waiting_weight >= self._least_beside:
+            return nullcontext()
+        return self._turn.taken()
 
     async def _run_batch(self, batch: "list[_Request[Item, Result]]") -> None:
         items = [item for request in batch for item in request.items]

@@ -2,14 +2,20 @@
 
 import asyncio
 import signal
+import time
+from pathlib import Path
+from uuid import uuid4
 
 import asyncpg
+import httpx2
 import psutil
 import pytest
 
+from opilio.access.credentials import Credentials
 from opilio.adapters.postgres import Statement, migrate
 from opilio.errors import Unavailable
 from opilio.runtime.run_roles import _together
+from opilio.turns import Turns
 from tests.runtime.conftest import free_port, gone, http, wait_until
 
 
@@ -116,6 +122,32 @@ def test_several_workers_serve_one_port_and_count_together(tree, env):
     assert http(f"{own}/readyz")[0] == 200
     process.stop(signal.SIGKILL)
     wait_until(lambda: all(gone(pid) for pid in workers))
+
+
+async def test_the_small_requests_of_several_workers_take_turns(tree, env, database):
+    """While a turn is held elsewhere, a worker waits for as long as its patience says, then goes on."""
+    process = tree("run", "api", **env, OPILIO_API_WORKERS="2")
+    url = f"http://127.0.0.1:{env['OPILIO_PORT']}"
+    await asyncio.to_thread(_serves, process, env)
+    _, token = await Credentials(database).new_bot_token("bot-1")
+    workers = psutil.Process(process.process.pid).children(recursive=True)
+    files = await asyncio.to_thread(
+        wait_until,
+        lambda: [Path(file.path) for w in workers for file in w.open_files() if file.path.endswith("/turns")],
+    )
+    who = {"authorization": f"Bearer {token}"}
+    result = {"bot_id": "bot-1", "job_id": str(uuid4()), "lock_token": str(uuid4()), "success": False}
+    async with httpx2.AsyncClient(base_url=url, headers=who) as client:
+        for what, path, body, status in (
+            (("pull", ("http",), None), "pull", {"bot_id": "bot-1", "max_jobs": 1}, 200),
+            (("submit",), "submit", result, 404),
+        ):
+            await client.post(f"/api/crawl/{path}/", json=body)
+            async with Turns(files[0]).of(*what).taken():
+                began = time.monotonic()
+                slow = await client.post(f"/api/crawl/{path}/", json=body)
+                assert time.monotonic() - began > 0.2, what
+            assert slow.status_code == status, slow.text
 
 
 @pytest.mark.parametrize(

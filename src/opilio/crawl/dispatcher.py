@@ -23,6 +23,7 @@ from opilio.crawl.submit import Submitter
 from opilio.errors import Invalid, Refused
 from opilio.lock_rules import Claim
 from opilio.logs import get_logger
+from opilio.turns import Turns
 
 T = TypeVar("T")
 
@@ -97,16 +98,28 @@ class Dispatcher:
     """One per process. Counts what bots do and writes the counts every few seconds."""
 
     def __init__(
-        self, database: Database, puller: Puller, submitter: Submitter, heartbeats: Heartbeats
+        self,
+        database: Database,
+        puller: Puller,
+        submitter: Submitter,
+        heartbeats: Heartbeats,
+        turns: Turns | None = None,
     ) -> None:
+        """`turns` are of the processes that serve the same bots on this machine."""
         self._puller = puller
         self._submitter = submitter
         self._activity = BotActivity(database)
         self._work_arrived = asyncio.Event()
         self._pulls: dict[tuple[tuple[str, ...], str | None], Coalescer[Pull, PullAnswer]] = {}
         self._heartbeat = heartbeats
+        self._turns = turns
         self._submits = Coalescer(
-            self._submit, workers=2, least_beside=_LEAST_BESIDE, most_of_many=_BATCH_OF_MANY, **_ITEMS
+            self._submit,
+            workers=2,
+            least_beside=_LEAST_BESIDE,
+            most_of_many=_BATCH_OF_MANY,
+            turn=turns.of("submit") if turns else None,
+            **_ITEMS,
         )
         # Pages that are uploaded first must not delay the submits that need no upload.
         self._large_submits = Coalescer(self._submit, workers=4, **_ITEMS | {"most": 20})
@@ -177,9 +190,11 @@ class Dispatcher:
                 most=_BATCH,
                 most_of_many=_BATCH_OF_MANY,
                 workers=1,  # two at a time would read past each other's jobs at the head of the queue
+                least_beside=_LEAST_BESIDE,
                 weight=lambda p: p.most,
                 most_waiting=_MOST_WAITING_PULLS,
                 on_abandoned=self._give_back,
+                turn=self._turns.of("pull", *key) if self._turns else None,
             )
         return group
 

@@ -46,6 +46,7 @@ from opilio.insights.recrawl import RecrawlInsights
 from opilio.insights.sorted_lists import SortedLists
 from opilio.net.mask_url import mask_url
 from opilio.runtime.private_files import private_directory
+from opilio.runtime.processes import turns_of_workers
 from opilio.runtime.readiness import Readiness
 from opilio.runtime.settings import Settings
 
@@ -159,7 +160,7 @@ def wire(settings: Settings, database: Database, clock: Clock | None = None) -> 
         ),
         budgets=BudgetKeeper(database, settings.budgets, fleet=fleet, clock=clock),
         sibling_changes=SiblingChanges(database, clock=clock),
-        dispatcher=Dispatcher(database, puller, submitter, heartbeats),
+        dispatcher=Dispatcher(database, puller, submitter, heartbeats, turns_of_workers()),
         puller=puller,
         submitter=submitter,
         heartbeats=heartbeats,

@@ -16,7 +16,9 @@ from pathlib import Path
 import psutil
 
 from opilio.errors import Unavailable
+from opilio.runtime.metrics_dir import SHARED_FOLDER
 from opilio.runtime.private_files import data_directory
+from opilio.turns import Turns
 
 PARENT = "OPILIO_PARENT_PID"
 DATABASE_ON_STDIN = "OPILIO_DATABASE_ON_STDIN"
@@ -82,6 +84,13 @@ def hold_directory(directory: Path) -> Iterator[None]:
         file.write(str(os.getpid()))
         file.flush()
         yield
+
+
+def turns_of_workers() -> Turns | None:
+    """What the workers of one API take turns with; a process that serves alone needs none."""
+    if SHARED_PORT not in os.environ:
+        return None
+    return Turns(Path(os.environ[SHARED_FOLDER]) / "turns")
 
 
 def require_free_port(host: str, port: int) -> None:

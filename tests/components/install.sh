@@ -7,6 +7,8 @@ declare -A package_of=(
   # what checks deploy/
   [promtool]=prometheus [nginx]=nginx [caddy]=caddy [pgbouncer]=pgbouncer [systemd-analyze]=systemd
   [mmdebstrap]=mmdebstrap [buildah]=buildah
+  # what `bench peers` measures beside Opilio
+  [beanstalkd]=beanstalkd
 )
 export PATH="$PATH:/usr/sbin:/usr/lib/rabbitmq/bin"
 

@@ -98,6 +98,16 @@ async def test_jobs_that_a_pull_brings_during_the_stop_are_given_back(plane, mak
     assert (plane.job(job_id).status, plane.job(job_id).releases) == ("pending", 1)
 
 
+async def test_a_bot_that_waits_for_jobs_does_not_wait_for_them_once_it_stops(plane, make_bot):
+    bot = make_bot(wait_seconds=30)
+    bot.handler()(_never)
+    async with asyncio.timeout(15), running(bot):
+        await plane.until(lambda plane: plane.requests.get("pull", 0) >= 1)
+        bot.stop()
+    job_id = plane.add("https://shop.example/1")
+    assert plane.job(job_id).status == "pending"
+
+
 async def test_a_bot_stops_also_while_the_server_is_away(plane, make_bot):
     bot = make_bot(wait_seconds=5)
     bot.handler()(_never)

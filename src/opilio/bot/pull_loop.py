@@ -26,6 +26,8 @@ _IDLE_PAUSE = 1.0
 _LONGEST_IDLE_PAUSE = 30.0
 _RELEASE_TIMEOUT = 5.0
 _CANCEL_TIMEOUT = 5.0
+# A pull that finds jobs is answered sooner. The server locks none for a bot that leaves while it waits for some to come.
+_LAST_PULL_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +232,8 @@ class PullLoop:
     async def _shut_down(self) -> None:
         self._stopping.set()
         await _wait_or_cancel(set(self._unstarted.values()), 0.0)
-        # A pull under way may already have locked jobs: wait for its answer.
-        patience = 0.0 if self._plane.away else self._limits.wait_seconds + 1
+        # A pull under way may already have locked jobs: wait for its answer, but not for jobs that are still to come.
+        patience = 0.0 if self._plane.away else min(self._limits.wait_seconds + 1, _LAST_PULL_SECONDS)
         await _wait_or_cancel(set(self._pullers), patience)
         await self._release()
         await _wait_or_cancel(set(self._workers), 0.0 if self._fatal else self._limits.grace_seconds)

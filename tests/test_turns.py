@@ -242,18 +242,3 @@ async def test_small_batches_wait_for_their_turn_and_gather_meanwhile(file, anot
     assert await asyncio.wait_for(coalescer.run_all([3, 4, 5, 6]), 30) == [3, 4, 5, 6], (
         "large ones do not wait"
     )
-
-
-async def test_batches_that_never_run_side_by_side_wait_for_their_turn_whatever_their_size(file, another):
-    other, turn = another(), Turns(file, LONG).of("work")
-
-    async def work(items: list[int]) -> list[int]:
-        return items
-
-    coalescer: Coalescer[int, int] = Coalescer(work, workers=1, turn=turn)
-    await other.does("take")
-    large = asyncio.create_task(coalescer.run_all(list(range(1000))))
-    await until_waiting(file, 1)
-    assert not large.done()
-    await other.does("give")
-    assert await asyncio.wait_for(large, 30) == list(range(1000))

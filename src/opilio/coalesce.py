@@ -2,8 +2,8 @@
 
 No timer is involved, so a lone caller does not wait; under load a batch grows to what arrived during the last one. A second batch
 runs beside the first only if it is large enough: two small ones cost more than one of both. Where very much waits, batches are larger, but leave
-half of it to the other: one that takes everything would leave the other nothing to do. Where several processes serve the same requests, batches
-that would not run beside others here do not run beside those of other processes either: they take turns, and gather what arrives meanwhile.
+half of it to the other: one that takes everything would leave the other nothing to do. Where several processes serve the same requests, their
+small batches take turns, so that each has what arrived during those of the others, too.
 """
 
 import asyncio
@@ -46,8 +46,8 @@ class Coalescer(Generic[Item, Result]):
         """`on_error` may raise instead of making a result; `on_abandoned` gets results whose caller has left.
 
         Up to `workers` batches run side by side, each but the first once so much waits as `least_beside` says. A batch is larger than
-        `most`, up to `most_of_many`, if it is no more than half of what waits. One that may not run beside others waits for its `turn`, if
-        there is one.
+        `most`, up to `most_of_many`, if it is no more than half of what waits. One that is not worth a place beside others waits for its
+        `turn`, if there is one.
         """
         self._work = work
         self._most = most
@@ -77,7 +77,7 @@ class Coalescer(Generic[Item, Result]):
             raise QueueFullError
         self._waiting.append(request)
         self._waiting_weight += request.weight
-        if not self._busy or (self._busy < self._workers and self._is_worth_a_place()):
+        if not self._busy or (self._busy < self._workers and self._waiting_weight >= self._least_beside):
             self._busy += 1
             task = asyncio.create_task(self._drain())
             self._tasks.add(task)
@@ -105,13 +105,9 @@ class Coalescer(Generic[Item, Result]):
         self._busy -= 1  # no await since the empty check, so that no request is missed
 
     def _its_turn(self) -> AbstractAsyncContextManager[None]:
-        if self._turn is None or (self._workers > 1 and self._is_worth_a_place()):
+        if self._turn is None or self._waiting_weight >= self._least_beside:
             return nullcontext()
         return self._turn.taken()
-
-    def _is_worth_a_place(self) -> bool:
-        """Whether what waits may run beside others."""
-        return self._waiting_weight >= self._least_beside
 
     async def _run_batch(self, batch: "list[_Request[Item, Result]]") -> None:
         items = [item for request in batch for item in request.items]

@@ -190,6 +190,7 @@ class Dispatcher:
                 most=_BATCH,
                 most_of_many=_BATCH_OF_MANY,
                 workers=1,  # two at a time would read past each other's jobs at the head of the queue
+                least_beside=_LEAST_BESIDE,
                 weight=lambda p: p.most,
                 most_waiting=_MOST_WAITING_PULLS,
                 on_abandoned=self._give_back,

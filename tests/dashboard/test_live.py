@@ -81,3 +81,48 @@ async def test_the_page_dims_when_the_server_is_away_and_says_since_when(
     await expect(page.locator("#main")).to_have_class(re.compile("outage"))
     await expect(page.locator("#live-marker")).to_have_text(re.compile(r"^No update for \d\d s$"))
     await page.context.close()
+
+
+async def test_the_row_that_keys_reached_stays_current_in_a_refreshed_list(
+    admin: Page, opilio: Opilio
+) -> None:
+    ids = [await add_policy(opilio, f"https://a.example/{n}") for n in range(3)]
+    await settled_list(admin)
+    await admin.keyboard.press("j")
+    await admin.keyboard.press("j")
+    await opilio.policies.set_enabled([ids[2]], enabled=False)
+    await expect(admin.locator("tbody tr").first.locator("input[data-row]")).to_have_attribute(
+        "data-state", "off"
+    )
+    await expect(admin.locator("tr.current a:focus")).to_have_text("https://a.example/1")
+    await admin.keyboard.press("x")
+    await expect(admin.get_by_label("https://a.example/1", exact=True)).to_be_checked()
+
+
+async def test_a_refresh_under_way_does_not_untick_a_row(admin: Page, opilio: Opilio) -> None:
+    policy_id = await add_policy(opilio, "https://a.example/1")
+    await settled_list(admin)
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def late(route: Route) -> None:
+        asked.set()
+        await answer.wait()
+        await route.continue_()
+
+    await admin.route("**/policies", late)
+    await opilio.policies.set_enabled([policy_id], enabled=False)
+    await asyncio.wait_for(asked.wait(), 20)
+    box = admin.get_by_label("https://a.example/1", exact=True)
+    await box.check()
+    answer.set()
+    await expect(admin.get_by_role("button", name="Show changes")).to_be_visible()
+    await expect(box).to_be_checked()
+    await admin.get_by_role("button", name="Show changes").click()
+    await expect(box).to_have_attribute("data-state", "off")
+
+
+async def settled_list(admin: Page) -> None:
+    """The list of policies, after the refresh that every page makes of itself once it is live."""
+    async with admin.expect_response(lambda response: response.request.headers.get("hx-request") == "true"):
+        await admin.goto("/policies")
+    await expect(admin.locator("#live-marker")).to_have_attribute("data-state", "live")

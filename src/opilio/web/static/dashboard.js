@@ -103,34 +103,47 @@
   function refresh() {
     recount();
     const target = $("[data-refresh]");
-    if (!target) return;
+    if (target && !waitsForClick(target)) reload(target, false);
+  }
+  function waitsForClick(target) {
     const busy = $$("input[data-row]:checked").length || $("dialog[open]") || $(".dropdown-menu.show") || target.contains(document.activeElement) && document.activeElement.matches("input, textarea, select");
     const pill = $("#refresh-pill");
-    if (busy && pill) { pill.hidden = false; return; }
-    reload(target);
+    if (busy && pill) pill.hidden = false;
+    return Boolean(busy && pill);
   }
   // One request for all parts; changes that arrive meanwhile cause one more.
-  let loading = false, again = false;
-  async function reload(target) {
-    if (loading) { again = true; return; }
+  let loading = false, next = null;
+  async function reload(target, clicked) {
+    if (loading) { next = { clicked: clicked || Boolean(next?.clicked) }; return; }
     loading = true;
     try {
       const response = await fetch(location.href, { headers: { "HX-Request": "true" } });
       if (response.status === 401 || response.redirected) { location.reload(); return; }
       if (!response.ok) return;
       const text = await response.text();
+      if (!clicked && waitsForClick(target)) return;  // somebody began to work on it meanwhile
+      const restore = currentRow();
       // The heading of a detail page shows the state and the actions that are possible in it.
       for (const id of target.id === "detail" ? ["heading", "detail"] : [target.id]) {
         await htmx.swap({ sourceElement: document.body, text, target: `#${id}`, select: `#${id}`, swap: "outerMorph", request: {}, response: {} });
       }
+      restore();
       const pill = $("#refresh-pill");
       if (pill) pill.hidden = true;
       announce(target.dataset.refresh);
       document.dispatchEvent(new Event("opilio:updated"));
     } finally {
       loading = false;
-      if (again) { again = false; reload($("[data-refresh]")); }
+      if (next) { const { clicked } = next; next = null; reload($("[data-refresh]"), clicked); }
     }
+  }
+  // The row that the keys have reached stays current, wherever it is in the new list.
+  function currentRow() {
+    const row = $("tr.current"), href = row?.dataset.href, focused = row?.contains(document.activeElement);
+    return () => {
+      for (const each of $$("tr[data-href]")) each.classList.toggle("current", each.dataset.href === href);
+      if (focused) $("tr.current a")?.focus({ preventScroll: true });
+    };
   }
   // Screen readers hear about live changes at most every 20 seconds.
   let announced = 0;
@@ -204,7 +217,7 @@
     if (button.dataset.cookie) { remember(button.dataset.cookie); location.reload(); }
     if (button.dataset.copy) navigator.clipboard.writeText($(button.dataset.copy).textContent).then(() => button.classList.add("copied"));
     if ("print" in button.dataset) window.print();
-    if ("reload" in button.dataset) reload($("[data-refresh]"));
+    if ("reload" in button.dataset) reload($("[data-refresh]"), true);
     if (button.id === "confirm-yes" && asked) { asked.dataset.confirmed = "1"; $("#confirm").close(); asked.requestSubmit(); }
   });
   document.addEventListener("submit", (event) => {

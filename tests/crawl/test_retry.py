@@ -62,13 +62,13 @@ def test_jitter_only_ever_adds_its_share(wait: timedelta, jitter: float) -> None
 
 
 def test_success_runs_again_after_the_frequency() -> None:
-    assert next_run(24, NOW, NO_JITTER) == NOW + timedelta(hours=24)
+    assert next_run(24, NOW.timestamp(), NO_JITTER) == NOW + timedelta(hours=24)
     assert succeed(0.5) == pytest.approx(0.4)
 
 
 @given(ATTEMPTS, JITTERS)
 def test_success_spreads_by_at_most_its_share(facts: RetryFacts, jitter: float) -> None:
-    late = next_run(facts.frequency / timedelta(hours=1), NOW, jitter) - NOW - facts.frequency
+    late = next_run(facts.frequency / timedelta(hours=1), NOW.timestamp(), jitter) - NOW - facts.frequency
     assert timedelta(0) <= late <= facts.frequency * jitter + timedelta(microseconds=1)
 
 

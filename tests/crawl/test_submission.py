@@ -33,7 +33,7 @@ def test_it_works() -> None:
 
 
 def test_data_alone_is_a_result() -> None:
-    assert read('"success": true, "data": {"rating": 4}').data == {"rating": 4}
+    assert read('"success": true, "data": {"rating": 4}').outcome.data == {"rating": 4}
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_price_has_a_currency() -> None:
 
 
 def test_a_failure_needs_nothing() -> None:
-    assert read('"success": false').success is False
+    assert read('"success": false').outcome.success is False
 
 
 @pytest.mark.parametrize("price", ["99.90", '"99.90"'])
@@ -110,7 +110,7 @@ def test_control_characters(field: str, character: str) -> None:
 
 
 def test_lines_and_tabs_are_no_control_characters() -> None:
-    assert read('"success": false, "error_msg": "a\\n\\tb\\r"').error_msg == "a\n\tb\r"
+    assert read('"success": false, "error_msg": "a\\n\\tb\\r"').outcome.error_msg == "a\n\tb\r"
 
 
 @pytest.mark.parametrize("data", ['{"a": "\\u0000"}', '{"\\u0000": 1}', '{"a": [{"b": "x\\u0000"}]}'])
@@ -121,7 +121,7 @@ def test_nul_at_any_depth(data: str) -> None:
 
 
 def test_nul_in_a_page_is_what_html_makes_of_it() -> None:
-    assert read('"success": true, "data": {"a": 1}, "raw_html": "<p>\\u0000"').raw_html == "<p>\ufffd"
+    assert read('"success": true, "data": {"a": 1}, "raw_html": "<p>\\u0000"').page == "<p>\ufffd"
 
 
 @pytest.mark.parametrize("nest", ['{{"a": {}}}', "[{}]"])
@@ -129,7 +129,7 @@ def test_depth(nest: str) -> None:
     value = "1"
     for _ in range(DEEPEST - 1):
         value = nest.format(value)
-    assert read(f'"success": true, "data": {{"a": {value}}}').data
+    assert read(f'"success": true, "data": {{"a": {value}}}').outcome.data
     value = nest.format(value)
     with pytest.raises(Invalid, match="nested") as refusal:
         read(f'"success": true, "data": {{"a": {value}}}')
@@ -162,7 +162,7 @@ def test_numbers_that_no_double_holds(number: str) -> None:
 
 @pytest.mark.parametrize("number", ["1e308", "5e-324", "-0.0", "9" * 100, "0", "12.50"])
 def test_numbers_that_are_stored(number: str) -> None:
-    assert read(f'"success": true, "data": {{"a": {number}}}').data
+    assert read(f'"success": true, "data": {{"a": {number}}}').outcome.data
 
 
 def test_what_is_said_is_recognised_whatever_the_token() -> None:
@@ -197,4 +197,4 @@ def test_no_body_is_too_strange_to_be_answered(fields: dict[str, object]) -> Non
     except Invalid as refusal:
         assert refusal.field in Outcome.__struct_fields__
         return
-    assert not sent.success or sent.values.price is not None or sent.data
+    assert not sent.outcome.success or sent.values.price is not None or sent.outcome.data

@@ -20,7 +20,10 @@ _compared = attrgetter(*(name for name in Outcome.__struct_fields__ if name != "
 
 def check_outcome(outcome: Outcome) -> Decimal | None:
     """Names the first wrong field, and answers the price."""
-    price = _price(outcome.price)
+    try:
+        price = read_price(outcome.price)
+    except ValueError as error:
+        raise Invalid("price", str(error)) from None
     if outcome.title is not None:
         _text("title", outcome.title)
     if outcome.error_msg is not None:
@@ -55,13 +58,6 @@ def _complete(outcome: Outcome, price: Decimal | None) -> None:
         raise Invalid("currency", "is required with a price: three letters such as USD or VND")
     if price is None and not outcome.data:
         raise Invalid("price", "a successful result needs price and currency, or a non-empty data object")
-
-
-def _price(raw: msgspec.Raw) -> Decimal | None:
-    try:
-        return read_price(raw)
-    except ValueError as error:
-        raise Invalid("price", str(error)) from None
 
 
 def _text(field: str, value: str) -> None:

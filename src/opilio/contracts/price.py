@@ -7,21 +7,21 @@ import msgspec
 
 MOST_DIGITS, MOST_DECIMALS = 18, 6
 # Nearly every price: what this matches has none of the faults below.
-_USUAL = re.compile(rb"[0-9]{1,18}(?:\.[0-9]{1,6})?")
-_DIGITS = re.compile(rb'"-?[0-9]+(?:\.[0-9]+)?"|-?[0-9][0-9.eE+-]*')
+_USUAL = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,6})?")
+_DIGITS = re.compile(r'"-?[0-9]+(?:\.[0-9]+)?"|-?[0-9][0-9.eE+-]*')
 
 
 def read_price(raw: msgspec.Raw) -> Decimal | None:
     """The price without any rounding; a `ValueError` says what is wrong with it."""
-    text = bytes(raw)
+    text = str(raw, "utf-8", "replace")
     if _USUAL.fullmatch(text):
-        return Decimal(text.decode("ascii"))
-    if text == b"null":
+        return Decimal(text)
+    if text == "null":
         return None
     if not _DIGITS.fullmatch(text):
         raise ValueError('must be a number, or its digits as a text such as "99.90"')
     try:
-        price = Decimal(text.strip(b'"').decode("ascii"))
+        price = Decimal(text.strip('"'))
     except InvalidOperation:  # an exponent beyond what even a decimal can hold
         raise _too_long() from None
     if price < 0:

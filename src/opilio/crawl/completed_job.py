@@ -10,7 +10,7 @@ import msgspec
 from opilio.adapters.postgres import Row
 from opilio.contracts import events
 from opilio.crawl.adaptive.reschedule import FIXED, Rescheduled
-from opilio.crawl.finished_job import FinishedRow, json_text
+from opilio.crawl.finished_job import FinishedRow, UnchangedRow, json_text
 from opilio.crawl.history import Change, Values, remembered
 from opilio.crawl.submission import Submission
 
@@ -31,6 +31,10 @@ class Success(msgspec.Struct, frozen=True):
     @property
     def before(self) -> Values:
         return last_values(self.row)
+
+    @property
+    def is_unchanged(self) -> bool:
+        return self.as_before and self.plan is FIXED and self.sent.outcome.data is None
 
 
 def last_values(row: Row) -> Values:
@@ -57,44 +61,54 @@ class LoggedCompletion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     not_modified: bool = False
 
 
-def result_row(success: Success, result_id: UUID | None) -> FinishedRow:
+def result_row(success: Success, result_id: UUID) -> UnchangedRow:
     """A job with a result, which is also that result and its event."""
+    if success.is_unchanged:
+        return UnchangedRow(*_always_said(success, result_id))
+    return _full_row(success, result_id)
+
+
+def _always_said(success: Success, result_id: UUID | None) -> tuple[Any, ...]:
+    """The fields of an UnchangedRow, in their order: names would be looked up one by one, for every job."""
     row, sent = success.row, success.sent
-    finished = FinishedRow(
-        row_at=row["row_at"],
-        version=row["version"],
-        job_id=row["job_id"],
-        next_run=success.next_run_at.timestamp(),
-        subject=row["url"],
+    outcome, validators = sent.outcome, sent.validators
+    return (
+        row["row_at"],
+        row["version"],
+        row["job_id"],
+        success.next_run_at.timestamp(),
+        row["url"],
+        success.error_rate or None,
+        sent.claim.digest,
+        not row["known"],
+        result_id,
+        outcome.html_hash,
+        outcome.crawl_duration,
+        validators.etag,
+        validators.last_modified,
+        success.as_before,
     )
-    # One by one: given to the constructor, each field would be compared with the names of all that are left out.
-    finished.error_rate = success.error_rate or None
-    finished.looked_up = not row["known"]
-    finished.digest = sent.claim.digest
-    finished.result_id = result_id
+
+
+def _full_row(success: Success, result_id: UUID | None) -> FinishedRow:
+    finished = FinishedRow(*_always_said(success, result_id))
     _set_found(finished, success)
     if success.changes:
         _set_changes(finished, success.changes)
     if success.plan is not FIXED:
-        _set_plan(finished, row["pool"], success.plan)
+        _set_plan(finished, success.row["pool"], success.plan)
     return finished
 
 
 def _set_found(finished: FinishedRow, success: Success) -> None:
-    sent, values = success.sent, success.sent.values
-    if success.as_before:
-        finished.as_before = True
-    else:
+    values, data = success.sent.values, success.sent.outcome.data
+    if not success.as_before:
         finished.price = values.price
         finished.currency = values.currency
         finished.title = values.title
         finished.in_stock = values.in_stock
-    finished.html_hash = sent.html_hash
-    finished.duration = sent.crawl_duration
-    finished.etag = sent.validators.etag
-    finished.last_modified = sent.validators.last_modified
-    if sent.data is not None:
-        finished.data = json_text(sent.data)
+    if data is not None:
+        finished.data = json_text(data)
         finished.last_data = json_text(remembered(success.before, values))
 
 
@@ -121,7 +135,7 @@ def _set_plan(finished: FinishedRow, pool: str, plan: Rescheduled) -> None:
 
 def unmodified_row(success: Success) -> FinishedRow:
     """A job whose page is as its last result says: no result, and an event of its own."""
-    finished = result_row(success, None)
+    finished = _full_row(success, None)
     finished.duration = None
     finished.changed = None
     finished.by = f"bot:{success.sent.claim.bot_id}"
@@ -147,8 +161,8 @@ def _completion(success: Success) -> LoggedCompletion:
         title=values.title,
         in_stock=values.in_stock,
         data=dict(values.data) if values.data else None,
-        html_hash=sent.html_hash,
-        crawl_duration=sent.crawl_duration,
+        html_hash=sent.outcome.html_hash,
+        crawl_duration=sent.outcome.crawl_duration,
         changed=[change.field for change in success.changes],
         not_modified=True,
     )

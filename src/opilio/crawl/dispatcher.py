@@ -231,7 +231,7 @@ class Dispatcher:
         done: defaultdict[str, list[float | None]] = defaultdict(list)  # durations by bot
         for submission, reply in zip(submissions, replies, strict=True):
             if reply.state is is_done:
-                done[submission.claim.bot_id].append(submission.crawl_duration)
+                done[submission.claim.bot_id].append(submission.outcome.crawl_duration)
             else:
                 self._count_other(submission.claim.bot_id, reply)
         for bot_id, durations in done.items():

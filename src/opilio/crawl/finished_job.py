@@ -15,10 +15,10 @@ from opilio.crawl.retry import Decision
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
-class FinishedRow(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A row of `finish_jobs`: what is not said is null, or what it usually is. Bytes are written in base64.
+class UnchangedRow(msgspec.Struct, omit_defaults=True):
+    """A row of `finish_jobs` that says all there is of nearly every crawl: a job with a result in which nothing is new.
 
-    What is JSON itself is text, which the statement casts: PostgreSQL takes three times as long for a value within the JSON.
+    What is not said is null, or what it usually is. Bytes are written in base64.
     """
 
     row_at: str
@@ -30,10 +30,28 @@ class FinishedRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     next_run: float
     """Of the policy, in seconds since 1970: PostgreSQL reads a number sooner than a date."""
     subject: str
-    state: State | None = None
-    """Left out: done."""
     error_rate: float | None = None
     """Left out: none of its crawls failed."""
+    digest: bytes | None = None
+    looked_up: bool = False
+    """Whether all this follows from what was read now, not from what was read when the job was locked."""
+    result_id: UUID | None = None
+    html_hash: str | None = None
+    duration: float | None = None
+    etag: str | None = None
+    last_modified: str | None = None
+    as_before: bool = False
+    """Price, currency, title and stock are the last ones, to the digit, which the job's row has."""
+
+
+class FinishedRow(UnchangedRow, kw_only=True):
+    """Any row of `finish_jobs`.
+
+    What is JSON itself is text, which the statement casts: PostgreSQL takes three times as long for a value within the JSON.
+    """
+
+    state: State | None = None
+    """Left out: done."""
     failure_count: int = 0
     by: str | None = None
     """With a result: the bot that held the lock."""
@@ -41,25 +59,17 @@ class FinishedRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     """With a result: that it was accepted."""
     error: str | None = None
     error_code: str | None = None
-    digest: bytes | None = None
     answer: str | None = None
     event_type: str | None = None
     event: str | None = None
     """Both for jobs without a result; the row of a job with one is its event, too."""
     # ── what was found ──
-    result_id: UUID | None = None
-    as_before: bool = False
-    """Price, currency, title and stock are the last ones, to the digit, which the job's row has."""
     price: Decimal | None = None
     currency: str | None = None
     title: str | None = None
     in_stock: bool | None = None
     data: str | None = None
-    html_hash: str | None = None
-    duration: float | None = None
     last_data: str | None = None
-    etag: str | None = None
-    last_modified: str | None = None
     changed: str | None = None
     """The names of the fields with a new value."""
     first_values: str | None = None
@@ -79,12 +89,10 @@ class FinishedRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     surprise: float | None = None
     gap_days: float | None = None
     siblings: bool = False
-    looked_up: bool = False
-    """Whether all this follows from what was read now, not from what was read when the job was locked."""
 
 
 def is_usual(row: FinishedRow) -> bool:
-    """Whether a job has a result in which nothing is new: its row is all that is written."""
+    """Whether a job has a result without a new value: its row is all that is written."""
     return row.result_id is not None and row.changed is None and not row.siblings
 
 

@@ -13,7 +13,7 @@ import msgspec
 from opilio.adapters.postgres import ChangedMeanwhileError, Row, Session
 from opilio.contracts import events
 from opilio.crawl.alert import CrawledPage
-from opilio.crawl.finished_job import FinishedRow, StoredPage, is_usual
+from opilio.crawl.finished_job import FinishedRow, StoredPage, UnchangedRow, is_usual
 from opilio.crawl.job import Cause, State, apply
 from opilio.crawl.politeness import FORGIVEN_AFTER, Cooling
 from opilio.crawl.retry import Decision, RetryFacts
@@ -61,7 +61,7 @@ class LateResult(msgspec.Struct, frozen=True):
 class LockEnds:
     """Everything that one transaction writes about locks that ended."""
 
-    finished: list[FinishedRow] = field(default_factory=list)
+    finished: list[UnchangedRow] = field(default_factory=list)
     pages: list[StoredPage] = field(default_factory=list)
     returned: dict[UUID, ReturnedJob] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
@@ -72,12 +72,12 @@ class LockEnds:
     forgiven_hosts: set[int] = field(default_factory=set)
     alerts_known: bool = False  # whether there are any was known of all jobs
 
-    def finish(self, row: Row, finished: FinishedRow) -> None:
+    def finish(self, row: Row, finished: UnchangedRow) -> None:
         self.finished.append(finished)
         if not finished.looked_up:  # finish_jobs fails if its host has a gate or strikes
             return
         self._free_host(row)
-        if row["strikes"] and finished.state is None:
+        if row["strikes"] and _is_done(finished):
             self.forgiven_hosts.add(row["host_id"])
 
     def retry(
@@ -172,11 +172,15 @@ class LockEnds:
         )
 
     async def _finish(self, session: Session, now: datetime) -> None:
-        if any(row.state is None for row in self.finished):
+        if any(map(_is_done, self.finished)):
             apply(State.LOCKED, Cause.SUCCEED)  # refused where the table of transitions lacks it
-        usual = not self.pages and all(map(is_usual, self.finished))
-        fixed = all(row.pool is None for row in self.finished)
-        needed = {"rare": not usual, "adaptive": not fixed}
+        full = [row for row in self.finished if isinstance(row, FinishedRow)]
+        usual = not self.pages and all(map(is_usual, full))
+        needed = {
+            "values": bool(full),
+            "rare": not usual,
+            "adaptive": any(row.pool is not None for row in full),
+        }
         finish = QUERIES.without(
             "finish_jobs", *(part for part, is_needed in needed.items() if not is_needed)
         )
@@ -197,6 +201,10 @@ class LockEnds:
             # Its waiting jobs move behind its gate now, as far as `skipped` counts; the scheduler moves the rest.
             await session.execute(QUERIES.park_jobs, host_id=host_id, most=_PARK_WHEN_COOLED, now=now)
         await session.execute(QUERIES.close_cooling_gates, host_ids=sorted(self.cooled))
+
+
+def _is_done(row: UnchangedRow) -> bool:
+    return not isinstance(row, FinishedRow) or row.state is None
 
 
 def _must_be_all(written: int, meant: Sized) -> None:

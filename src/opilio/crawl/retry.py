@@ -46,9 +46,9 @@ class Decision(msgspec.Struct, frozen=True):
         return self.run_at is not None
 
 
-def next_run(hours: float, now: datetime, jitter: float) -> datetime:
-    """When a page with a fixed schedule is crawled again after a success."""
-    return datetime.fromtimestamp(now.timestamp() + hours * 3600 * (1 + jitter), UTC)
+def next_run(hours: float, now: float, jitter: float) -> datetime:
+    """When a page with a fixed schedule is crawled again after a success; `now` is in seconds since 1970."""
+    return datetime.fromtimestamp(now + hours * 3600 * (1 + jitter), UTC)
 
 
 def succeed(error_rate: float) -> float:

@@ -1,9 +1,5 @@
 """What a bot may submit: parsed and bounded."""
 
-from collections.abc import Mapping
-from datetime import datetime
-from typing import Any
-
 import msgspec
 
 from opilio.contracts.bot_api import Outcome, Validators
@@ -18,37 +14,26 @@ class Submission(msgspec.Struct, frozen=True):
     """One checked submission."""
 
     claim: Claim
-    success: bool
+    outcome: Outcome
+    """As it was sent."""
     values: Values
-    data: Mapping[str, Any] | None
-    html_hash: str | None
-    crawl_duration: float | None
-    raw_html: str | None
-    error_msg: str | None
-    error_code: str | None
-    retry_after: float | None
-    not_modified: bool = False
-    validators: Validators = _NO_VALIDATORS
-    changed_at: datetime | None = None
+    page: str | None = None
+    """Its `raw_html`, as PostgreSQL can store it."""
+
+    @property
+    def validators(self) -> Validators:
+        return self.outcome.validators or _NO_VALIDATORS
 
 
 def parse(bot_id: str, outcome: Outcome) -> Submission:
     """Checks what the types cannot; the first wrong field is named."""
     price = check_outcome(outcome)
-    currency = outcome.currency.upper() if outcome.currency else None
+    currency, html = outcome.currency, outcome.raw_html
+    # By position: names would be looked up one by one, for every result.
     return Submission(
-        claim=Claim(bot_id, outcome.job_id, outcome.lock_token, digest(outcome)),
-        success=outcome.success,
-        values=Values(price, currency, outcome.title, outcome.in_stock, outcome.data),
-        data=outcome.data,
-        html_hash=outcome.html_hash,
-        crawl_duration=outcome.crawl_duration,
+        Claim(bot_id, outcome.job_id, outcome.lock_token, digest(outcome)),
+        outcome,
+        Values(price, currency and currency.upper(), outcome.title, outcome.in_stock, outcome.data),
         # HTML itself reads U+0000 as U+FFFD, and PostgreSQL cannot store the former.
-        raw_html=outcome.raw_html.replace("\x00", "\ufffd") if outcome.raw_html else None,
-        error_msg=outcome.error_msg,
-        error_code=outcome.error_code,
-        retry_after=outcome.retry_after,
-        not_modified=outcome.not_modified,
-        validators=outcome.validators or _NO_VALIDATORS,
-        changed_at=outcome.changed_at,
+        html.replace("\x00", "\ufffd") if html else None,
     )

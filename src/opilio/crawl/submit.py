@@ -91,9 +91,10 @@ class Submitter:
         return [replies[i] for i in range(len(submissions))]
 
     def needs_upload(self, sent: Submission) -> bool:
-        if not sent.success or sent.not_modified or sent.raw_html is None:
+        outcome = sent.outcome
+        if sent.page is None or not outcome.success or outcome.not_modified:
             return False
-        return self._pages.is_large(sent.raw_html)
+        return self._pages.is_large(sent.page)
 
     async def _submit_once(self, batch: Sequence[Submission]) -> list[Reply]:
         uploads = await self._upload(batch)
@@ -121,9 +122,9 @@ class Submitter:
         """Without `lock` a transaction begins when all is decided, if it takes more than one statement."""
         checked = await self._check(session, batch, lock=lock)
         ends = LockEnds(alerts_known=any(row["any_alerts"] for row in checked.rows if row is not None))
-        visits, result_ids = self._visits(batch, checked), uuid7s(len(batch))
+        visits, result_ids, now = self._visits(batch, checked), uuid7s(len(batch)), checked.now.timestamp()
         replies = [
-            self._apply(ends, sent, row, checked.now, uploads.get(i, result_ids[i]), visits.get(i))
+            self._apply(ends, sent, row, now, uploads.get(i, result_ids[i]), visits.get(i))
             if status is ACCEPTED and row is not None
             else _refuse(ends, sent, status, checked.now)
             for i, (sent, (_, status, row)) in enumerate(zip(batch, checked, strict=True))
@@ -140,7 +141,7 @@ class Submitter:
         claims, now = [sent.claim for sent in batch], self._known.now()
         if lock or now is None:
             return await check_claims(session, claims, self._clock.now(), lock=lock)
-        rows = self._known.take([sent.claim if sent.success else None for sent in batch], now)
+        rows = self._known.take([sent.claim if sent.outcome.success else None for sent in batch], now)
         unknown = [position for position, row in enumerate(rows) if row is None]
         if not unknown:
             return CheckedClaims(now, claims, [ACCEPTED] * len(claims), rows)
@@ -167,11 +168,11 @@ class Submitter:
         return dict(zip(accepted, stored, strict=True))
 
     async def _upload_one(self, sent: Submission) -> "Upload | Refused":
-        assert sent.raw_html is not None
+        assert sent.page is not None
         result_id = uuid7()
         try:
             async with self._uploads:
-                return Upload(result_id, await self._pages.put_page(result_id, sent.raw_html))
+                return Upload(result_id, await self._pages.put_page(result_id, sent.page))
         except Exception as error:  # noqa: BLE001 - whatever the store says, only this item is refused
             _log.warning("submit.page_not_stored", job_id=str(sent.claim.job_id), error=str(error)[:300])
             return Refused(
@@ -189,7 +190,7 @@ class Submitter:
         return {
             position: self._adapt(row, sent, checked.now)
             for position, (sent, row) in enumerate(zip(batch, checked.rows, strict=True))
-            if row is not None and row["pool"] is not None and sent.success
+            if row is not None and row["pool"] is not None and sent.outcome.success
         }
 
     def _apply(
@@ -197,21 +198,21 @@ class Submitter:
         ends: LockEnds,
         sent: Submission,
         row: Row,
-        now: datetime,
+        now: float,
         upload: "UUID | Upload | Refused",
         seen: "Seen | None",
     ) -> Reply:
         if isinstance(upload, Refused):
             return Reply(refusal=upload)
-        if not sent.success:
+        if not sent.outcome.success:
             return self._fail(ends, row, sent)
         success = self._planned(row, sent, seen) if seen is not None else self._fixed(row, sent, now)
-        if sent.not_modified:
+        if sent.outcome.not_modified:
             ends.finish(row, unmodified_row(success))
             return _done(success, row["last_result_id"], success.before)
         return _store(ends, success, upload)
 
-    def _fixed(self, row: Row, sent: Submission, now: datetime) -> Success:
+    def _fixed(self, row: Row, sent: Submission, now: float) -> Success:
         before, values = last_values(row), sent.values
         as_before = values.same_as(before)
         changed = [] if as_before and not values.data else changes(before, values)
@@ -238,18 +239,20 @@ class Submitter:
             row,
             sent.values,
             changed,
-            sent.html_hash,
-            not_modified=sent.not_modified,
+            sent.outcome.html_hash,
+            not_modified=sent.outcome.not_modified,
             tolerance=self._tolerance,
         )
-        at = change_time(row, now, sent.changed_at, sent.validators.last_modified) if saw_change else None
+        said = sent.outcome.changed_at, sent.validators.last_modified
+        at = change_time(row, now, *said) if saw_change else None
         return Seen(before, changed, reschedule(row, now, saw_change, at, (random.random(), random.random())))
 
     def _fail(self, ends: LockEnds, row: Row, sent: Submission) -> Reply:
         wait = self._cool(ends, row, sent)
-        decision = retry.fail(retry_facts(row), row["at"], self._draw(), sent.error_code, wait)
+        error, error_code = sent.outcome.error_msg, sent.outcome.error_code
+        decision = retry.fail(retry_facts(row), row["at"], self._draw(), error_code, wait)
         by = f"bot:{sent.claim.bot_id}"
-        reason = f"{sent.error_code or 'failure'}: {sent.error_msg or 'no message'}"
+        reason = f"{error_code or 'failure'}: {error or 'no message'}"
         if decision.retried:
             body = _encode(
                 RetryAnswer(
@@ -264,20 +267,20 @@ class Submitter:
                 decision,
                 by,
                 [reason],
-                error=sent.error_msg,
-                error_code=sent.error_code,
+                error=error,
+                error_code=error_code,
                 digest=sent.claim.digest,
                 answer=body,
             )
             return Reply(data=body, state=decision.state)
         assert decision.next_run_at is not None
-        retryable = worth_retrying(sent.error_code)
+        retryable = worth_retrying(error_code)
         body = _encode(
             FailedAnswer(
                 job_id=row["job_id"],
                 retry_count=row["retry_count"],
                 max_retries=row["max_retries"],
-                message="no retries are left" if retryable else f"{sent.error_code} is not worth a retry",
+                message="no retries are left" if retryable else f"{error_code} is not worth a retry",
                 policy_next_run=decision.next_run_at,
             )
         )
@@ -288,9 +291,9 @@ class Submitter:
                 decision,
                 by,
                 reason,
-                error=sent.error_msg,
-                error_code=sent.error_code,
-                event=failed_event(row, decision, sent.error_msg, sent.error_code),
+                error=error,
+                error_code=error_code,
+                event=failed_event(row, decision, error, error_code),
                 digest=sent.claim.digest,
                 answer=body,
             ),
@@ -299,12 +302,12 @@ class Submitter:
 
     def _cool(self, ends: LockEnds, row: Row, sent: Submission) -> timedelta:
         """RATE_LIMITED closes the host for all bots; the retry waits at least as long."""
-        if sent.error_code != ErrorCode.RATE_LIMITED:
+        if sent.outcome.error_code != ErrorCode.RATE_LIMITED:
             return timedelta(0)
         now: datetime = row["at"]
         known, _ = ends.cooled.get(row["host_id"], (None, ""))
         until = known.until if known else row["cooling_until"]
-        cooling = cool_down(now, until, row["strikes"], sent.retry_after)
+        cooling = cool_down(now, until, row["strikes"], sent.outcome.retry_after)
         reason = f"{row['host']} answered RATE_LIMITED to {sent.claim.bot_id}"
         ends.cooled[row["host_id"]] = (cooling, reason)
         return cooling.until - now
@@ -339,8 +342,8 @@ def _store(ends: LockEnds, success: Success, upload: UUID | Upload) -> Reply:
     row, sent = success.row, success.sent
     result_id, blob = (upload.result_id, upload.blob) if isinstance(upload, Upload) else (upload, None)
     ends.finish(row, result_row(success, result_id))
-    if sent.raw_html is not None:
-        ends.pages.append(StoredPage(result_id, None if blob else sent.raw_html, blob))
+    if sent.page is not None:
+        ends.pages.append(StoredPage(result_id, None if blob else sent.page, blob))
     if ends.alerts_known:
         ends.to_check.append(CrawledPage(row["policy_id"], row["url"], success.before, sent.values))
     return _done(success, result_id, sent.values)
@@ -373,16 +376,17 @@ def _refuse(ends: LockEnds, sent: Submission, status: ClaimStatus, now: datetime
 
 def _late_body(sent: Submission) -> dict[str, Any]:
     """A late submission as people will read it."""
+    outcome = sent.outcome
     return {
-        "success": sent.success,
+        "success": outcome.success,
         "price": sent.values.price,
         "currency": sent.values.currency,
-        "title": sent.values.title,
-        "in_stock": sent.values.in_stock,
-        "data": sent.data,
-        "html_hash": sent.html_hash,
-        "raw_html": sent.raw_html,
-        "crawl_duration": sent.crawl_duration,
-        "error_msg": sent.error_msg,
-        "error_code": sent.error_code,
+        "title": outcome.title,
+        "in_stock": outcome.in_stock,
+        "data": outcome.data,
+        "html_hash": outcome.html_hash,
+        "raw_html": sent.page,
+        "crawl_duration": outcome.crawl_duration,
+        "error_msg": outcome.error_msg,
+        "error_code": outcome.error_code,
     }

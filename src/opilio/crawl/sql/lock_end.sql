@@ -2,9 +2,13 @@
 -- Ends jobs: the policy is due again, job archived, result and its changes stored, event written: all or nothing. A job with a result is one row, which is
 -- also its result and its event; the views result_source and event_source show them. Fails where a row is not as it was read; or, of jobs that
 -- are known since they were locked, where something beside the row is not as known_locks.py takes it to be. Jobs with a result and without a
--- page or a new value need none of the rare parts; a job whose state is not said is done; a batch without adaptive policies needs none of theirs.
+-- page or a new value need none of the rare parts, and no values if all of them found what the crawl before them found; a job whose state is not said is
+-- done; a batch without adaptive policies needs none of theirs.
 with input as materialized (
   select *
+    -- [no values
+    , null::numeric as price, null::text as currency, null::text as title, null::boolean as in_stock, null::text as data
+    -- no values]
     -- [no rare
     , null::text as state, null::text as error, null::text as error_code, 0 as failure_count, null::text as answer
     -- no rare]
@@ -13,8 +17,10 @@ with input as materialized (
     -- no adaptive]
   from json_to_recordset(:jobs::json) as i(
     row_at tid, version xid, job_id uuid, next_run float8, error_rate real, result_id uuid, as_before boolean,
-    price numeric, currency text, title text, in_stock boolean, data text, html_hash text, duration float8, last_data text,
-    digest text, subject text, etag text, last_modified text, looked_up boolean
+    html_hash text, duration float8, digest text, subject text, etag text, last_modified text, looked_up boolean
+    -- [values
+    , price numeric, currency text, title text, in_stock boolean, data text, last_data text
+    -- values]
     -- [rare
     , state text, by text, reason text, error text, error_code text, failure_count int, answer text, changed text,
     siblings boolean, event_type text, event text, first_values text, new_values text
@@ -35,7 +41,7 @@ archived as (
     nullif(g.run_at, case when i.result_id is not null then g.created_at end), g.created_at,
     nullif(g.created_by, case when i.result_id is not null then 'scheduler' end), g.locked_by, g.locked_at,
     nullif(g.locked_until, case when i.result_id is not null then g.locked_at + make_interval(secs => g.lock_ttl_seconds) end),
-    g.lock_ttl_seconds, g.lock_token, coalesce(i.error, g.last_error), coalesce(i.error_code, g.last_error_code), clock.at,
+    g.lock_ttl_seconds, g.lock_token, coalesce(i.error, g.last_error), coalesce(i.error_code, g.last_error_code), (select at from clock),
     -- [no rare
     null, null,
     -- no rare]
@@ -56,7 +62,7 @@ archived as (
     case when i.as_before then g.last_price else i.price end, case when i.as_before then g.last_currency else i.currency end,
     case when i.as_before then g.last_title else i.title end, case when i.as_before then g.last_in_stock else i.in_stock end,
     i.data::jsonb, case when i.result_id is not null then i.html_hash end, i.duration
-  from input i cross join clock
+  from input i
   join crawl_state g on g.ctid = i.row_at and g.xmin = i.version and g.job_id = i.job_id),  -- the job as it ends
 ended as (
   update crawl_state s set
@@ -64,12 +70,15 @@ ended as (
     locked_by = null, locked_at = null, locked_until = null, lock_ttl_seconds = null, lock_token = null,
     last_error = null, last_error_code = null, due_pool = i.pool, early_at = i.early_at,
     next_run_at = to_timestamp(i.next_run), failure_count = coalesce(i.failure_count, 0), error_rate = coalesce(i.error_rate, 0),
-    last_success_at = case when i.state is null then clock.at else s.last_success_at end,
-    last_failed_at = case when i.state is not null then clock.at else s.last_failed_at end,
+    last_success_at = case when i.state is null then (select at from clock) else s.last_success_at end,
+    last_failed_at = case when i.state is not null then (select at from clock) else s.last_failed_at end,
     last_result_id = coalesce(i.result_id, s.last_result_id),
+    -- [values
     last_price = coalesce(i.price, s.last_price), last_currency = coalesce(i.currency, s.last_currency),
     last_title = coalesce(i.title, s.last_title), last_in_stock = coalesce(i.in_stock, s.last_in_stock),
-    last_data = coalesce(i.last_data::jsonb, s.last_data), last_html_hash = coalesce(i.html_hash, s.last_html_hash),
+    last_data = coalesce(i.last_data::jsonb, s.last_data),
+    -- values]
+    last_html_hash = coalesce(i.html_hash, s.last_html_hash),
     etag = coalesce(i.etag, s.etag), last_modified = coalesce(i.last_modified, s.last_modified)
     -- [adaptive
     , rate_shape = coalesce(i.rate_shape, s.rate_shape), rate_days = coalesce(i.rate_days, s.rate_days),
@@ -78,7 +87,7 @@ ended as (
     changes_seen = s.changes_seen + coalesce(i.changes_seen, 0),
     surprise = coalesce(i.surprise, s.surprise), gap_days = coalesce(i.gap_days, s.gap_days)
     -- adaptive]
-  from input i cross join clock
+  from input i
   where s.ctid = i.row_at and s.xmin = i.version and s.job_id = i.job_id and (
     i.looked_up or (
       not ((select exists (select 1 from host where strikes > 0)) and exists (select 1 from host h where h.host_id = s.host_id and h.strikes > 0))

@@ -125,7 +125,7 @@ join host h on h.host_id = j.host_id;
 -- begins (queue_start.py). Hosts that got limits after their jobs were made are told, to be parked.
 -- With look_bots, only if nothing else is to be done first: no job can be readied, no gate is open, and none of these bots has more locks
 -- than said; else the look is all that is answered. What a submit must know of a job comes with it, see known_locks.py.
--- The time of the look, not of the transaction: a job may have been created since that began.
+-- The time of the look, not of the transaction: a job may have been created since that began. The rows come in any order, `ord` tells theirs.
 with clock as (select coalesce(:now::timestamptz, clock_timestamp()) as at),
 seen as materialized (
   select exists (select 1 from crawl_state j where j.place = 'later' and j.run_at <= (select at from clock)) as any_ripe,
@@ -205,7 +205,6 @@ from clock left join locked l on true
 left join crawl_pool b on b.pool = l.pool  -- none for a fixed schedule
 left join host h on h.host_id = case when l.pool is not null then l.host_id end
 -- adaptive]
-order by l.ord;
 
 -- name: close_gates
 -- After a visit: when each host may be visited again, and what is best behind its gates now. A gate with nothing

@@ -44,6 +44,26 @@ async def test_every_result_is_stored_as_it_was_sent(farm: Farm, remembered: boo
     assert [tuple(row) for row in stored] == expected
 
 
+@pytest.mark.parametrize("remembered", [True, False])
+async def test_what_a_crawl_says_beside_the_values_is_stored_also_if_they_are_as_before(
+    farm: Farm, remembered: bool
+) -> None:
+    await farm.policy(frequency_hours=1)
+    for n in (1, 2):
+        farm.later(hours=2)
+        await farm.due()
+        (job,) = await farm.pull()
+        if not remembered:
+            farm.opilio.submitter._known.forget([job.job_id])
+        said = {"html_hash": f"h{n}", "validators": {"etag": f"e{n}", "last_modified": f"m{n}"}}
+        await farm.submit(job, **LAMP, **said, raw_html=f"<p>{n}", crawl_duration=n)
+    stored = await farm.rows("select html_hash, crawl_duration from stored_result order by crawled_at")
+    assert [tuple(row) for row in stored] == [("h1", 1.0), ("h2", 2.0)]
+    assert [row["body"] for row in await farm.rows("select body from result_html order by crawled_at")] == ["<p>1", "<p>2"]  # fmt: skip
+    (state,) = await farm.rows("select last_price::text, last_title, last_html_hash, etag, last_modified from crawl_state")  # fmt: skip
+    assert tuple(state) == ("10.00", "A lamp", "h2", "e2", "m2")
+
+
 async def test_the_bot_is_told_the_very_moment_that_is_stored(farm: Farm) -> None:
     await farm.policies(50, frequency_hours=7.3)
     await farm.due()

@@ -13,8 +13,6 @@ from opilio.crawl.queue_start import Starts, head
 from opilio.crawl.sql import QUERIES
 from opilio.ids import random_uuids
 
-_ORDER = itemgetter("ord")
-
 
 @dataclass(frozen=True, slots=True)
 class LockRequest:
@@ -75,8 +73,8 @@ async def lock_jobs(session: Session, request: LockRequest, allowed: Mapping[int
         return LockRound([], to_park.union(rows[0]["to_park"] or ()), more, busy=busy)
     to_park.update(rows[0]["to_park"] or ())
     rows.sort(
-        key=_ORDER
-    )  # they come so: to look is cheaper here than in the statement, which would copy them
+        key=itemgetter("ord")
+    )  # in order already, as a rule; the statement would copy every row to sort them
     return LockRound(rows, to_park, more)
 
 
